@@ -1,0 +1,1 @@
+"""Components for one Talos Linux cluster across a rack, Azure and Alibaba Cloud."""
