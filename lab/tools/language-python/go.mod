@@ -1,6 +1,6 @@
 module hybrid-talos.dev/lab/tools/language-python
 
-go 1.26.8
+go 1.26.6
 
 tool github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python
 

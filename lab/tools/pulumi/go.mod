@@ -1,6 +1,6 @@
 module hybrid-talos.dev/lab/tools/pulumi
 
-go 1.26.8
+go 1.26.6
 
 replace github.com/atotto/clipboard => github.com/tgummerer/clipboard v0.0.0-20241001131231-d02d263e614e
 

@@ -1,6 +1,6 @@
 module hybrid-talos.dev/lab/tools/talosctl
 
-go 1.26.8
+go 1.26.6
 
 tool github.com/siderolabs/talos/cmd/talosctl
 
