@@ -1,7 +1,7 @@
 """What the providers' Python SDKs know of their resources: names, types, required inputs, enums and outputs.
 
-The simulated providers check inputs against this, so that a misspelt or missing argument fails in the lab as it does with
-the real provider. It is read from the SDK's own classes, on first use of a type, and cached.
+The simulated providers check inputs against this, so that a misspelt or missing argument fails in the lab as it
+does with the real provider. It is read from the SDK's own classes, on first use of a type, and cached.
 """
 
 import collections.abc

@@ -1,7 +1,7 @@
 """The state of the simulated clouds: one SQLite file that every process of the lab sees.
 
-A record is one thing in a cloud (a scale set, a vSwitch, a Kubernetes object, a Talos machine), addressed by the package
-that owns it, its kind and its id. Planned faults and the log of what was done stand beside the records, so that a fault
+A record is one thing in a cloud (a scale set, a vSwitch, a Kubernetes object, a Talos machine), addressed by the
+package that owns it, its kind and its id. Planned faults and the log of what was done stand beside the records, so that a fault
 planned in one process strikes in the next, and a test can ask in which order things were made.
 """
 
@@ -33,8 +33,8 @@ CREATE TABLE IF NOT EXISTS faults (
 """
 
 ACTIONS = ("fail", "slow", "lost", "no-stock")
-"""What a planned fault does: `fail` refuses the call, `slow` delays it, `lost` does the work in the cloud and then loses
-the answer, `no-stock` refuses as a cloud does that has no machines of the wanted size."""
+"""What a planned fault does: `fail` refuses the call, `slow` delays it, `lost` does the work in the cloud and then
+loses the answer, `no-stock` refuses as a cloud does that has no machines of the wanted size."""
 
 _SLOWEST = 600.0
 
@@ -74,7 +74,7 @@ class Fault:
     seconds: float
     message: str
     seen: int
-    done: bool
+    done: int
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class World:
             rows = self._db.execute(
                 "SELECT n, op, kind, nth, action, seconds, message, seen, done FROM faults ORDER BY n"
             ).fetchall()
-        return [Fault(*row[:-1], bool(row[-1])) for row in rows]
+        return [Fault(*row) for row in rows]
 
     def strike(self, op: str, token: str) -> bool:
         """Count a call and let a planned fault strike: raise, wait, or return True for an answer to lose."""
