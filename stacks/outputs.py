@@ -1,0 +1,35 @@
+"""What a stack hands out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """A stack's outputs; what a composition does not make is absent."""
+
+    next_steps: tuple[pulumi.Input[str], ...]
+    image_ids: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    node_groups: Mapping[str, pulumi.Input[Any]] = field(default_factory=dict)
+    kubeconfig: pulumi.Output[str] | None = None
+    talosconfig: pulumi.Output[str] | None = None
+    endpoints: pulumi.Output[Any] | None = None
+    cluster_endpoint: pulumi.Output[str] | None = None
+    join: pulumi.Output[Any] | None = None
+
+    def exports(self) -> dict[str, Any]:
+        """Return the outputs under the names that people and other stacks read."""
+        named = {
+            "kubeconfig": self.kubeconfig,
+            "talosconfig": self.talosconfig,
+            "endpoints": self.endpoints,
+            "clusterEndpoint": self.cluster_endpoint,
+            "imageIds": dict(sorted(self.image_ids.items())),
+            "nodeGroups": dict(sorted(self.node_groups.items())),
+            "nextSteps": list(self.next_steps),
+            "join": self.join,
+        }
+        return {name: value for name, value in named.items() if value is not None}

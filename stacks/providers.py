@@ -1,0 +1,41 @@
+"""The providers of a stack, all explicit: no resource falls back to a default of the workstation.
+
+Ids come from the settings. Credentials come from the environment or OIDC alone (`ARM_*`, `ALIBABA_CLOUD_*`).
+"""
+
+import pulumi
+import pulumi_alicloud as alicloud
+import pulumi_azure_native as azure_native
+import pulumi_kubernetes as kubernetes
+import pulumiverse_talos as talos
+
+from .settings import AzureSettings
+
+
+def azure_provider(azure: AzureSettings) -> azure_native.Provider:
+    """Return the provider for the settings' subscription and Azure environment."""
+    return azure_native.Provider(
+        "azure",
+        subscription_id=azure.subscription_id,
+        tenant_id=azure.tenant_id,
+        environment=azure.environment,
+    )
+
+
+def aliyun_provider(region: str) -> alicloud.Provider:
+    """Return the provider for one Alibaba Cloud region."""
+    return alicloud.Provider(f"aliyun-{region}", region=region)
+
+
+def kubernetes_provider(cluster_name: str, kubeconfig: pulumi.Input[str]) -> kubernetes.Provider:
+    """Return the provider for the cluster's Kubernetes API.
+
+    The cluster identifier keeps a renewed kubeconfig or a moved endpoint from looking like another cluster, which
+    would replace every object.
+    """
+    return kubernetes.Provider("kubernetes", kubeconfig=kubeconfig, cluster_identifier=cluster_name)
+
+
+def talos_provider() -> talos.Provider:
+    """Return the provider for the Talos API."""
+    return talos.Provider("talos")

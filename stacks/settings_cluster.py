@@ -1,0 +1,227 @@
+"""The settings of the cluster itself, of its images and of its mesh."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from ipaddress import IPv4Network
+from typing import Annotated, Any
+
+from hybrid_talos.versions import newest_contract
+from hybrid_talos.versions import text as minor_text
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from .settings_base import (
+    Address,
+    Contract,
+    Host,
+    HostName,
+    HostPort,
+    Name,
+    Network,
+    Patch,
+    Section,
+    TrustedUrl,
+    Url,
+    Version,
+    form,
+)
+
+
+class EndpointKind(StrEnum):
+    """What stands behind the address that clients and machines reach the Kubernetes API at."""
+
+    DNS = "dns"
+    LOAD_BALANCER = "loadBalancer"
+    VIP = "vip"
+
+
+class Arch(StrEnum):
+    """Processor architecture of machines and their images."""
+
+    AMD64 = "amd64"
+    ARM64 = "arm64"
+
+
+class MeshKind(StrEnum):
+    """What joins the locations."""
+
+    KILO = "kilo"
+    KUBESPAN = "kubespan"
+
+
+class Cni(StrEnum):
+    """The network of the pods."""
+
+    FLANNEL = "flannel"
+    CILIUM = "cilium"
+
+
+class Granularity(StrEnum):
+    """Whether each node has tunnels to all others, or one leader for each location has."""
+
+    FULL = "full"
+    LOCATION = "location"
+
+
+class Endpoint(Section):
+    """Where clients and machines reach the Kubernetes API."""
+
+    host: Host
+    """Bare host name or IPv4 address, without scheme, port and path."""
+    port: int = Field(default=6443, ge=1, le=65535)
+    """TCP port of the API."""
+    kind: EndpointKind
+    """dns, loadBalancer or vip."""
+    allow_member_address: bool = False
+    """Accept the address of one control plane as the endpoint of several: with that machine the API is gone."""
+    private_route: bool = False
+    """The clouds reach a private address of the endpoint before the mesh is up, by a route that exists already."""
+
+
+class Machine(Section):
+    """A machine that exists and waits for its configuration."""
+
+    name: HostName
+    """Host name, which is also the node's name."""
+    address: Address
+    """IPv4 address at which the Talos API of the machine is reached."""
+    install_disk: Annotated[str, form(r"/dev/\S+", "be the path of a disk, such as /dev/sda")] = "/dev/sda"
+    """Disk that Talos is installed on; everything on it is lost."""
+    config_patches: tuple[Patch, ...] = ()
+    """Talos patches for this machine alone."""
+
+
+class Location(Section):
+    """A place whose machines reach each other without the mesh."""
+
+    name: Name
+    """Name of the place in the mesh."""
+    cidrs: tuple[Network, ...] = Field(min_length=1)
+    """Ranges of the addresses of its machines."""
+    public_endpoint: HostPort | None = None
+    """Host, or host:port, at which the other locations reach its WireGuard port; left out behind NAT."""
+
+
+class OtherLocation(Section):
+    """A location that another stack builds."""
+
+    cidrs: tuple[Network, ...] = Field(min_length=1)
+    """Ranges of the addresses of its machines."""
+    public_endpoint: HostPort | None = None
+    """Host, or host:port, of its WireGuard port; left out behind NAT."""
+
+
+def _contract_of(data: dict[str, Any]) -> str:
+    return minor_text(newest_contract(data["talos_version"]))
+
+
+_REGISTRY = form(
+    r"\*|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?", "be the host of a registry, such as docker.io"
+)
+
+
+class Cluster(Section):
+    """The cluster: what it is called, which versions it runs, and the machines that exist."""
+
+    name: Name
+    """Name of the cluster; part of the names of its resources."""
+    talos_version: Version
+    """Version of Talos that the machines run."""
+    kubernetes_version: Version
+    """Version of Kubernetes that the cluster runs."""
+    config_contract: Contract = Field(default_factory=_contract_of)
+    """Talos minor whose form the generated configs have. Write it down and leave it when Talos is upgraded."""
+    endpoint: Endpoint
+    """Where the Kubernetes API is reached."""
+    pod_cidr: Network = IPv4Network("10.244.0.0/16")
+    """Range of the pods; each node takes a /24 of it."""
+    service_cidr: Network = IPv4Network("10.96.0.0/12")
+    """Range of the services."""
+    control_planes: tuple[Machine, ...] = ()
+    """Control planes: an odd number of machines that exist."""
+    workers: tuple[Machine, ...] = ()
+    """Workers that exist."""
+    allow_single_member: bool = False
+    """Accept one control plane, which is not highly available."""
+    location: Location | None = None
+    """The place of the machines that exist."""
+    registry_mirrors: Mapping[Annotated[str, _REGISTRY], Annotated[tuple[Url, ...], Field(min_length=1)]] = {}
+    """Mirrors to ask before each registry, by the registry's host."""
+    cert_sans: tuple[Host, ...] = ()
+    """Further names and addresses for the certificates of the Talos and Kubernetes APIs."""
+    config_patches: tuple[Patch, ...] = ()
+    """Talos patches for every machine that exists; a pool has its own."""
+
+
+def _extension(value: str) -> str:
+    renamed = {"siderolabs/i915-ucode": "siderolabs/i915", "siderolabs/amdgpu-firmware": "siderolabs/amdgpu"}
+    if value in renamed:
+        raise ValueError(f"has a new name: write {renamed[value]}")
+    return value
+
+
+def _certificate(value: str) -> str:
+    if "PRIVATE KEY" in value or not value.strip().startswith("-----BEGIN CERTIFICATE-----"):
+        raise ValueError("must be a certificate in PEM form, and no key")
+    return value
+
+
+class Image(Section):
+    """What the images of the machines are made of."""
+
+    factory_url: TrustedUrl = "https://factory.talos.dev"
+    """Address of the Image Factory."""
+    factory_ca: Annotated[str, AfterValidator(_certificate)] | None = None
+    """Certificate (PEM) of the authority that signed a factory of your own."""
+    extensions: tuple[
+        Annotated[
+            str,
+            form(
+                r"[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9._-]*",
+                "be vendor/name, such as siderolabs/drbd, without a version",
+            ),
+            AfterValidator(_extension),
+        ],
+        ...,
+    ] = ()
+    """System extensions, as vendor/name; their order does not count."""
+    extra_kernel_args: tuple[Annotated[str, form(r"\S+", "be one kernel argument without white space")], ...] = ()
+    """Further arguments of the kernel; their order counts."""
+    arch: Arch = Arch.AMD64
+    """Architecture of the pools' machines, unless a pool says otherwise."""
+
+
+def _seconds(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError(  # noqa: TRY004 - pydantic turns only ValueError into a problem
+            "must be a whole number of seconds without quotes and unit, such as 20: the agent reads 20s as 0"
+        )
+    return value
+
+
+def _mtu(value: Any) -> Any:
+    return None if value == "auto" else value
+
+
+def _granularity_of(data: dict[str, Any]) -> Granularity:
+    return Granularity.LOCATION if data["cni"] is Cni.CILIUM else Granularity.FULL
+
+
+class Mesh(Section):
+    """The WireGuard mesh between the locations."""
+
+    kind: MeshKind = MeshKind.KILO
+    """kilo, or Talos's own kubespan."""
+    cni: Cni = Cni.FLANNEL
+    """The network of the pods: flannel or cilium. Not for kubespan, which runs with Talos's default, flannel."""
+    granularity: Granularity = Field(default_factory=_granularity_of)
+    """full with flannel, location with cilium. Not for kubespan."""
+    cidr: Network = IPv4Network("10.4.0.0/16")
+    """Range of the mesh's own addresses. Not for kubespan."""
+    port: int = Field(default=51820, ge=1, le=65535)
+    """UDP port of WireGuard."""
+    persistent_keepalive: Annotated[int, BeforeValidator(_seconds)] = Field(default=20, ge=0, le=65535)
+    """Seconds between packets that keep a NAT's mapping open; 0 for never. Not for kubespan."""
+    mtu: Annotated[int | None, BeforeValidator(_mtu)] = Field(default=None, ge=1280, le=8920)
+    """Bytes of the largest packet inside the tunnel; left out, or auto, to take it from the machine's interface."""
+    locations: Mapping[Name, OtherLocation] = {}
+    """Locations that other stacks build, by name: their ranges must be known to all."""
