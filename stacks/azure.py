@@ -1,6 +1,5 @@
 """The Azure half of a stack: resource group, networks, image, pools and their autoscaler."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -9,20 +8,12 @@ from hybrid_talos.cluster_autoscaler import ClusterAutoscaler
 from hybrid_talos.talos_image import Platform, TalosImage
 from pulumi_azure_native import network, resources
 
+from .burst import Burst
 from .cluster import Joined
 from .networks import AzureNetwork, azure_networks
 from .providers import azure_provider
 from .secrets import Secrets
 from .settings import AzurePool, Settings
-
-
-@dataclass(frozen=True)
-class Burst:
-    """What a cloud's half of a stack hands out."""
-
-    image_ids: dict[str, pulumi.Output[str]]
-    node_groups: dict[str, pulumi.Output[Any]]
-    next_steps: tuple[pulumi.Input[str], ...]
 
 
 def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:

@@ -137,9 +137,7 @@ def build_cluster(settings: Settings) -> Cluster:
     return Cluster(joined, control_plane, image)
 
 
-def _machine_extras(
-    settings: Settings, locations: pulumi.Output[Mapping[str, MeshLocation]] | None
-) -> dict[str, Any]:
+def _machine_extras(settings: Settings, locations: pulumi.Output[Mapping[str, MeshLocation]] | None) -> dict[str, Any]:
     own = settings.cluster.location
     if own is None:
         return {}

@@ -1,0 +1,139 @@
+"""The Alibaba half of a stack: networks, images, pools and their autoscalers, region by region."""
+
+from typing import Any
+
+import pulumi
+from hybrid_talos.aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
+from hybrid_talos.cluster_autoscaler import ClusterAutoscaler
+from hybrid_talos.talos_image import Platform, TalosImage
+from pulumi_alicloud import vpc
+
+from .burst import Burst
+from .cluster import Joined
+from .networks import AliyunNetwork, aliyun_networks
+from .providers import aliyun_provider
+from .secrets import Secrets
+from .settings import AliyunPool, Settings
+
+
+def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
+    """Build the settings' Alibaba pools for the cluster that ``joined`` describes."""
+    aliyun = settings.aliyun
+    assert aliyun is not None
+    networks = aliyun_networks(settings)
+    regions = sorted({net.region for net in networks} | {aliyun.region})
+    providers = {region: aliyun_provider(region) for region in regions}
+    images = {region: _image(settings, region, providers[region]) for region in regions}
+    pools: dict[str, AliyunWorkerPool] = {}
+    pool_regions: dict[str, str] = {}
+    for net in networks:
+        network = vpc.Network(
+            net.name,
+            vpc_name=f"{settings.cluster.name}-{net.name}",
+            cidr_block=net.cidr,
+            tags={"hybrid-talos-cluster": settings.cluster.name},
+            opts=pulumi.ResourceOptions(provider=providers[net.region]),
+        )
+        for pool in net.pools:
+            pool_regions[pool.name] = net.region
+            pools[pool.name] = AliyunWorkerPool(
+                f"aliyun-{pool.name}",
+                _pool_args(settings, pool, net, joined, images[net.region], network),
+                # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
+                pulumi.ResourceOptions(providers=[providers[net.region]], depends_on=list(joined.ready)),
+            )
+    steps: list[pulumi.Input[str]] = []
+    if settings.autoscaler is not None and settings.autoscaler.aliyun is not None:
+        # The Alibaba autoscaler speaks to one region; the settings' own keeps the plain name.
+        for region in sorted(set(pool_regions.values())):
+            suffix = "" if region == aliyun.region else f"-{region}"
+            mine = {name: pool for name, pool in sorted(pools.items()) if pool_regions[name] == region}
+            steps += _autoscaler(
+                settings, secrets, joined, region, f"autoscaler-aliyun{suffix}", mine, providers[region]
+            )
+    return Burst(
+        {f"aliyun/{region}": image.image_id for region, image in images.items()},
+        {f"aliyun/{name}": pool.node_group for name, pool in sorted(pools.items())},
+        tuple(steps),
+    )
+
+
+def _image(settings: Settings, region: str, provider: pulumi.ProviderResource) -> TalosImage:
+    aliyun = settings.aliyun
+    assert aliyun is not None
+    return TalosImage(
+        f"image-aliyun-{region}",
+        {
+            "platform": Platform.ALIBABACLOUD,
+            "talos_version": settings.cluster.talos_version,
+            "factory_url": settings.image.factory_url,
+            "extensions": list(settings.image.extensions),
+            "extra_kernel_args": list(settings.image.extra_kernel_args),
+            "arch": settings.image.arch,
+            "aliyun": {"region": region, "endpoints": {"oss": aliyun.endpoints.oss}},
+        },
+        pulumi.ResourceOptions(providers=[provider]),
+    )
+
+
+def _autoscaler(
+    settings: Settings,
+    secrets: Secrets,
+    joined: Joined,
+    region: str,
+    name: str,
+    pools: dict[str, AliyunWorkerPool],
+    provider: pulumi.ProviderResource,
+) -> list[pulumi.Input[str]]:
+    assert settings.autoscaler is not None
+    assert settings.autoscaler.aliyun is not None
+    assert secrets.aliyun_access_key_secret is not None
+    identity = settings.autoscaler.aliyun.identity
+    args: Any = {
+        "region": region,
+        "access_key_id": identity.access_key_id,
+        "access_key_secret": secrets.aliyun_access_key_secret,
+    }
+    if identity.user_name is not None:
+        args["user_name"] = identity.user_name
+    autoscaler = ClusterAutoscaler(
+        name,
+        {
+            "kubernetes_version": settings.cluster.kubernetes_version,
+            "node_groups": {pool: component.node_group for pool, component in pools.items()},
+            "aliyun": args,
+        },
+        pulumi.ResourceOptions(
+            providers=[provider, joined.kubernetes],
+            # It must be gone before the pools are, and it needs nodes that get their provider ids.
+            depends_on=[*joined.ready, *pools.values()],
+        ),
+    )
+    return [] if identity.user_name is not None else [autoscaler.role_command]
+
+
+def _pool_args(
+    settings: Settings,
+    pool: AliyunPool,
+    net: AliyunNetwork,
+    joined: Joined,
+    image: TalosImage,
+    network: vpc.Network,
+) -> AliyunWorkerPoolArgs:
+    args: AliyunWorkerPoolArgs = {
+        "region": net.region,
+        "vpc_id": network.id,
+        "zones": {zone: str(cidr) for zone, cidr in sorted(pool.zones.items())},
+        "instance_types": list(pool.instance_types),
+        "min_size": pool.min_size,
+        "max_size": pool.max_size,
+        "image_id": image.image_id,
+        "machine_config": joined.machine_config,
+        "talos_version": settings.cluster.talos_version,
+        "public_ips": pool.public_ips,
+        "labels": dict(sorted(pool.labels.items())),
+        "tags": {"hybrid-talos-cluster": settings.cluster.name},
+    }
+    if joined.locations is not None:
+        args["mesh_location"] = joined.locations[net.name]
+    return args

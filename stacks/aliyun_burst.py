@@ -1,0 +1,17 @@
+"""Worker pools on Alibaba Cloud for a cluster that another stack built."""
+
+from .aliyun import build_aliyun
+from .burst import BURST_STEPS, join_cluster
+from .outputs import Outputs
+from .secrets import Secrets
+from .settings import Settings
+
+
+def build(settings: Settings, secrets: Secrets) -> Outputs:
+    """Build the stack ``aliyun-burst``."""
+    burst = build_aliyun(settings, secrets, join_cluster(settings, secrets))
+    return Outputs(
+        image_ids=burst.image_ids,
+        node_groups=burst.node_groups,
+        next_steps=(*burst.next_steps, *BURST_STEPS),
+    )

@@ -1,0 +1,28 @@
+"""All of it in one stack: the cluster and the pools of every cloud that the settings name, ordered by the engine."""
+
+from .burst import BURST_STEPS, Burst
+from .cluster import CLUSTER_STEPS, build_cluster, cluster_outputs
+from .outputs import Outputs
+from .secrets import Secrets
+from .settings import Settings
+
+
+def build(settings: Settings, secrets: Secrets) -> Outputs:
+    """Build the stack ``hybrid``."""
+    built = build_cluster(settings)
+    bursts: list[Burst] = []
+    # Each cloud's SDK is imported only where its pools are asked for.
+    if settings.azure is not None:
+        from .azure import build_azure  # noqa: PLC0415
+
+        bursts.append(build_azure(settings, secrets, built.joined))
+    if settings.aliyun is not None:
+        from .aliyun import build_aliyun  # noqa: PLC0415
+
+        bursts.append(build_aliyun(settings, secrets, built.joined))
+    return Outputs(
+        image_ids={key: value for burst in bursts for key, value in burst.image_ids.items()},
+        node_groups={key: value for burst in bursts for key, value in burst.node_groups.items()},
+        next_steps=(*(step for burst in bursts for step in burst.next_steps), *CLUSTER_STEPS, *BURST_STEPS),
+        **cluster_outputs(settings, built),
+    )
