@@ -9,7 +9,6 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from hybrid_talos.ha_control_plane import HAControlPlane
 from hybrid_talos.mesh_location import MeshLocation
-from hybrid_talos.network_mesh import NetworkMesh
 from hybrid_talos.static_worker_pool import StaticWorkerPool
 from hybrid_talos.talos_cloud_controller import TalosCloudController
 from hybrid_talos.talos_image import Platform, TalosImage

@@ -9,7 +9,7 @@ from .settings import Settings
 
 
 def build_mesh(settings: Settings, provider: kubernetes.Provider, *, deploy: bool = True) -> NetworkMesh | None:
-    """Return the mesh, or None when the settings have none; ``deploy`` is False where the cluster is another stack's."""
+    """Return the mesh, or None without one; ``deploy`` is False where the cluster is another stack's."""
     mesh = settings.mesh
     if mesh is None:
         return None

@@ -32,7 +32,7 @@ class CloudNetwork(NamedTuple):
     """A network in a cloud: all pools of one region that name the same range share it."""
 
     name: str
-    """Name of its location in the mesh: the cloud's for the section's own region and range."""
+    """Name of its location in the mesh; with the range in it when it is not the section's own network."""
     region: str
     """Region of the cloud."""
     cidr: IPv4Network
@@ -42,17 +42,16 @@ class CloudNetwork(NamedTuple):
 
 
 def _networks(
-    cloud: str, own: tuple[str, IPv4Network], pairs: list[tuple[str, IPv4Network, str]]
+    cloud: str, usual: tuple[str, IPv4Network], pairs: list[tuple[str, IPv4Network, str]]
 ) -> tuple[CloudNetwork, ...]:
     pools: dict[tuple[str, IPv4Network], list[str]] = {}
     for region, cidr, pool in pairs:
         pools.setdefault((region, cidr), []).append(pool)
-    return tuple(
-        CloudNetwork(
-            cloud if pair == own else f"{cloud}-{pair[0]}-{re.sub('[./]', '-', str(pair[1]))}", *pair, tuple(names)
-        )
-        for pair, names in pools.items()
-    )
+    networks = []
+    for (region, cidr), names in pools.items():
+        suffix = "" if (region, cidr) == usual else "-" + re.sub("[./]", "-", str(cidr))
+        networks.append(CloudNetwork(f"{cloud}-{region}{suffix}", region, cidr, tuple(names)))
+    return tuple(networks)
 
 
 def _location(value: str) -> str:
@@ -151,7 +150,7 @@ class AzurePool(Section):
     """Talos patches for the machines of this pool."""
 
 
-class Azure(Section):
+class AzureSettings(Section):
     """Worker pools on Azure."""
 
     subscription_id: Uuid
@@ -242,7 +241,7 @@ class AliyunPool(Section):
     """Talos patches for the machines of this pool."""
 
 
-class Aliyun(Section):
+class AliyunSettings(Section):
     """Worker pools on Alibaba Cloud."""
 
     region: AliyunRegion
@@ -325,7 +324,7 @@ class AliyunAutoscaler(Section):
     """Image, if it does not come from registry.k8s.io; its minor must be Kubernetes' own."""
 
 
-class Autoscaler(Section):
+class AutoscalerSettings(Section):
     """The autoscalers, one for each cloud."""
 
     azure: AzureAutoscaler | None = None

@@ -119,7 +119,7 @@ _REGISTRY = form(
 )
 
 
-class Cluster(Section):
+class ClusterSettings(Section):
     """The cluster: what it is called, which versions it runs, and the machines that exist."""
 
     name: Name
@@ -165,7 +165,7 @@ def _certificate(value: str) -> str:
     return value
 
 
-class Image(Section):
+class ImageSettings(Section):
     """What the images of the machines are made of."""
 
     factory_url: TrustedUrl = "https://factory.talos.dev"
@@ -206,7 +206,7 @@ def _granularity_of(data: dict[str, Any]) -> Granularity:
     return Granularity.LOCATION if data["cni"] is Cni.CILIUM else Granularity.FULL
 
 
-class Mesh(Section):
+class MeshSettings(Section):
     """The WireGuard mesh between the locations."""
 
     kind: MeshKind = MeshKind.KILO

@@ -25,16 +25,19 @@ class Problem(NamedTuple):
     text: str
     """What was expected, and what to do."""
 
+    def __str__(self) -> str:
+        """Return the line of a message."""
+        return f"{self.path}: {self.text}"
+
 
 class SettingsError(pulumi.RunError):
     """Settings that cannot be used; Pulumi prints the message without a traceback."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        """Put every problem into one message, each once."""
-        self.problems = tuple(dict.fromkeys(problems))
-        lines = [f"  {problem.path}: {problem.text}" for problem in self.problems]
-        count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
-        super().__init__("\n".join([f"{KEY} has {count}:", *lines]))
+    def __init__(self, problems: Iterable[str]) -> None:
+        """Put every problem into one message, each once and on a line of its own."""
+        self.problems = tuple(dict.fromkeys(map(str, problems)))
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        super().__init__("\n".join([f"{count} in the settings of this stack:", *(f"  {p}" for p in self.problems)]))
 
 
 def path_of(location: Iterable[int | str]) -> str:
@@ -178,13 +181,3 @@ def problems_of(root: type[Section], error: ValidationError) -> list[Problem]:
         # A default that hangs on a field that did not parse is no problem of its own.
         if detail["type"] != "default_factory_not_called"
     ]
-
-
-def names_of(items: Iterable[Any]) -> str:
-    """Return names as a list in words."""
-    return ", ".join(map(str, items))
-
-
-def as_mapping(document: Any) -> Mapping[str, Any] | None:
-    """Return the document when it is a mapping."""
-    return document if isinstance(document, Mapping) else None

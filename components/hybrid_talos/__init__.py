@@ -40,9 +40,7 @@ _MODULES = {
     "TalosImageArgs": "talos_image",
 }
 
-__all__ = [  # noqa: PLE0604 - the same names as above, spelt once
-    *_MODULES,
-]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
