@@ -1,0 +1,212 @@
+"""What a disk image is made of: its pages that are not zero, the footer of a VHD, the header of a qcow2.
+
+Pure functions and small readers over chunks of bytes; no network.
+"""
+
+import struct
+import uuid
+from collections.abc import Iterable, Iterator
+
+from .image_stream import ImageError
+
+SECTOR = 512
+"""Page blobs are written in pages of this many bytes."""
+BLOCK = 4 * 1024 * 1024
+"""Most bytes that one Put Page takes (learn.microsoft.com, REST API, Put Page)."""
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+SMALLEST_VHD = 20 * MIB + SECTOR
+"""Smallest VHD that Azure takes as a disk (learn.microsoft.com, disks, uploadSizeBytes)."""
+# Zeros shorter than this inside of data are sent along: file systems and partitions are aligned to it.
+_STEP = 4096
+_ZEROS = bytes(BLOCK)
+
+# The footer of a VHD: cookie, features, format version, data offset, time, creator, its version and host,
+# original and current size, cylinders, heads, sectors, disk type, checksum, id, saved state
+# (Virtual Hard Disk Image Format Specification 1.0). Numbers are big-endian.
+_FOOTER = struct.Struct(">8sIIQI4sI4sQQHBBII16sB")
+_FIXED = 2
+_CHECKSUM_AT = 64
+
+Page = tuple[int, bytes]
+"""Where a run of bytes lies in the image, and the bytes; both in whole sectors."""
+
+
+def sparse_pages(chunks: Iterable[bytes]) -> Iterator[Page]:
+    """Yield the runs of an image that are not zero, in order, each at most 4 MiB and of whole sectors.
+
+    An image that does not end at a sector is filled up with zeros.
+    """
+    offset = 0
+    pending = bytearray()
+    for chunk in chunks:
+        pending += chunk
+        while len(pending) >= BLOCK:
+            block = bytes(memoryview(pending)[:BLOCK])
+            del pending[:BLOCK]
+            yield from _runs(offset, block)
+            offset += BLOCK
+    if pending:
+        pending += bytes(-len(pending) % SECTOR)
+        yield from _runs(offset, bytes(pending))
+
+
+def _runs(offset: int, block: bytes) -> Iterator[Page]:
+    if block == _ZEROS[: len(block)]:
+        return
+    view, zeros = memoryview(block), memoryview(_ZEROS)
+    start = None
+    for at in range(0, len(block), _STEP):
+        step = view[at : at + _STEP]
+        if step != zeros[: len(step)]:
+            start = at if start is None else start
+        elif start is not None:
+            yield _trimmed(offset, block, start, at)
+            start = None
+    if start is not None:
+        yield _trimmed(offset, block, start, len(block))
+
+
+def _trimmed(offset: int, block: bytes, start: int, end: int) -> Page:
+    run = block[start:end]
+    first = (len(run) - len(run.lstrip(b"\0"))) // SECTOR * SECTOR
+    last = -(-len(run.rstrip(b"\0")) // SECTOR) * SECTOR
+    return offset + start + first, run[first:last]
+
+
+def vhd_footer(size: int) -> bytes:
+    """Return the footer of a fixed VHD whose disk has ``size`` bytes; the same bytes for the same size."""
+    cylinders, heads, sectors = _geometry(size)
+    identity = uuid.uuid5(uuid.NAMESPACE_OID, f"hybrid-talos fixed vhd {size}").bytes
+    fields = (b"conectix", 2, 0x00010000, 2**64 - 1, 0, b"htls", 0x00010000, b"Wi2k", size, size)
+    packed = _FOOTER.pack(*fields, cylinders, heads, sectors, _FIXED, 0, identity, 0).ljust(SECTOR, b"\0")
+    return packed[:_CHECKSUM_AT] + struct.pack(">I", _checksum(packed)) + packed[_CHECKSUM_AT + 4 :]
+
+
+def check_vhd(footer: bytes, disk_size: int) -> None:
+    """Raise ImageError unless ``footer`` closes a fixed VHD of ``disk_size`` bytes that Azure takes."""
+    if len(footer) < SECTOR or not footer.startswith(b"conectix"):
+        raise ImageError("the image has no VHD footer; it is a raw disk, or cut off")
+    fields = _FOOTER.unpack_from(footer)
+    current, kind, checksum = fields[9], fields[13], fields[14]
+    if kind != _FIXED:
+        raise ImageError(f"the VHD is of type {kind}; Azure takes fixed disks (2) only")
+    if checksum != _checksum(footer):
+        raise ImageError("the checksum of the VHD footer is wrong; the image is damaged")
+    if current != disk_size:
+        raise ImageError(f"the VHD footer says {current} bytes, the disk has {disk_size}")
+    if disk_size % MIB:
+        raise ImageError(f"the disk has {disk_size} bytes, which is no whole number of MiB, as Azure asks")
+    if disk_size + SECTOR < SMALLEST_VHD:
+        raise ImageError(f"the VHD has {disk_size + SECTOR} bytes; Azure takes {SMALLEST_VHD} and more")
+
+
+def _checksum(footer: bytes) -> int:
+    return ~(sum(footer) - sum(footer[_CHECKSUM_AT : _CHECKSUM_AT + 4])) & 0xFFFFFFFF
+
+
+def _geometry(size: int) -> tuple[int, int, int]:
+    """Return cylinders, heads and sectors as the appendix of the VHD specification counts them."""
+    total = min(size // SECTOR, 65535 * 16 * 255)
+    if total >= 65535 * 16 * 63:
+        sectors, heads = 255, 16
+        per_head = total // sectors
+    else:
+        sectors = 17
+        per_head = total // sectors
+        heads = max((per_head + 1023) // 1024, 4)
+        if per_head >= heads * 1024 or heads > 16:
+            sectors, heads = 31, 16
+            per_head = total // sectors
+        if per_head >= heads * 1024:
+            sectors, heads = 63, 16
+            per_head = total // sectors
+    return per_head // heads, heads, sectors
+
+
+class FixedVhd:
+    """A VHD or a raw disk, read once, as the pages of a fixed VHD.
+
+    The footer is not among the pages: it is there, with the size, when they are through, so that it can be
+    written last.
+    """
+
+    def __init__(self, chunks: Iterable[bytes], *, has_footer: bool) -> None:
+        self._chunks = chunks
+        self._has_footer = has_footer
+        self.disk_size = 0
+        """Bytes of the disk, without the footer; whole MiB."""
+        self.footer = b""
+        """The 512 bytes that close the VHD."""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of the whole VHD, footer included."""
+        return self.disk_size + SECTOR
+
+    def pages(self) -> Iterator[Page]:
+        """Yield the pages; raises ImageError at the end when the image is no disk that Azure takes."""
+        yield from sparse_pages(self._disk())
+        if not self._has_footer:
+            self.disk_size = -(-self.disk_size // MIB) * MIB
+            self.footer = vhd_footer(self.disk_size)
+        check_vhd(self.footer, self.disk_size)
+
+    def _disk(self) -> Iterator[bytes]:
+        held = b""
+        first = True
+        for chunk in self._chunks:
+            if first and self._has_footer and chunk.startswith(b"conectix"):
+                raise ImageError("the VHD is a dynamic one; Azure takes fixed disks only")
+            if first and chunk.startswith(b"QFI\xfb"):
+                raise ImageError("the image is a qcow2, not a raw disk or a VHD")
+            first = False
+            if not self._has_footer:
+                self.disk_size += len(chunk)
+                yield chunk
+                continue
+            held += chunk
+            ready, held = held[:-SECTOR], held[-SECTOR:]
+            self.disk_size += len(ready)
+            yield ready
+        self.footer = held
+
+
+class Qcow2:
+    """A qcow2 image, passed through as it is; its header is checked on the way."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.virtual_size = 0
+        """Bytes of the disk inside, known from the first chunk on."""
+
+    @property
+    def disk_gib(self) -> int:
+        """The smallest whole number of GiB that holds the disk."""
+        return -(-self.virtual_size // GIB)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the image; raises ImageError when it does not begin like a qcow2 that stands alone."""
+        header = b""
+        for chunk in self._chunks:
+            if self.virtual_size:
+                yield chunk
+                continue
+            header += chunk
+            if len(header) >= 48:
+                self._check(header)
+                yield header
+        if not self.virtual_size:
+            raise ImageError("the image is shorter than the header of a qcow2")
+
+    def _check(self, header: bytes) -> None:
+        magic, version, backing, _, _, size, encryption = struct.unpack_from(">4sIQIIQI", header)
+        if magic != b"QFI\xfb" or version not in (2, 3):
+            raise ImageError("the image is not a qcow2 of version 2 or 3")
+        if backing:
+            raise ImageError("the qcow2 needs a backing file; an image must stand alone")
+        if encryption:
+            raise ImageError("the qcow2 is encrypted")
+        if not size:
+            raise ImageError("the qcow2 holds an empty disk")
+        self.virtual_size = size
