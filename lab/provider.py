@@ -59,6 +59,29 @@ class Kind:
     delete_before_replace: ClassVar[bool] = False
     """True where the old thing must go first, because two cannot exist at once under one name."""
 
+    def comparable(self, call: Call, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return inputs in the form in which the provider compares them; spellings that mean the same become equal."""
+        return inputs
+
+    def replaces(self, call: Call, old: dict[str, Any], new: dict[str, Any], changed: Iterable[str]) -> list[str]:
+        """Return those of the ``changed`` paths for which the provider replaces the resource."""
+        return [path for path in changed if within(path, self.replace_on)]
+
+    def goes_first(self, call: Call, old: dict[str, Any], new: dict[str, Any]) -> bool:
+        """Say whether a resource that is replaced must be gone before the new one is made."""
+        return self.delete_before_replace
+
+    def marked(self, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return outputs with the provider's own secret marks.
+
+        ``inputs`` carry the program's marks when the package keeps secrets; otherwise the engine itself marks
+        outputs that are named like secret inputs.
+        """
+        return {
+            key: Secret(value) if key in self.secret_outputs and value is not None else value
+            for key, value in outputs.items()
+        }
+
     def defaults(self, call: Call, inputs: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
         """Return inputs that the provider fills in, such as generated names; ``old`` holds the last inputs."""
         return {}
@@ -70,6 +93,10 @@ class Kind:
     def preview(self, call: Call, inputs: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
         """Return the outputs that the provider knows in a preview: the inputs; all else is unknown."""
         return {name: UNKNOWN for name in outputs} | inputs
+
+    def preview_update(self, call: Call, state: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the outputs that the provider knows before an update."""
+        return state | self.preview(call, inputs, frozenset())
 
     def create(self, call: Call, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Make the thing in the world; return its id and all its outputs. Raise CloudError to refuse."""
@@ -105,6 +132,11 @@ class Package:
     configure: Callable[[World, dict[str, Any]], None] = lambda world, config: None
     replace_config: frozenset[str] = frozenset()
     """Provider settings whose change replaces everything made through the provider."""
+    diff_config: Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[str]] | None = None
+    """In place of ``replace_config``: from old and new settings to those that replace everything."""
+    keeps_secrets: bool = False
+    """True where the real provider takes secrets with their marks and puts marks on outputs itself. From all others the
+    engine hides the marks, and marks every output that is named like a secret input."""
 
 
 class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
@@ -137,7 +169,10 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         old = _config(wire.plain(wire.decode(request.old_inputs or request.olds)))
         new = _config(wire.plain(wire.decode(request.news)))
         changed = sorted(wire.changed_paths(old, new))
-        replaces = [path for path in changed if path.split(".")[0] in self.package.replace_config]
+        if self.package.diff_config:
+            replaces = list(self.package.diff_config(old, new)) if changed else []
+        else:
+            replaces = [path for path in changed if path.split(".")[0] in self.package.replace_config]
         changes = provider_pb2.DiffResponse.DIFF_SOME if changed else provider_pb2.DiffResponse.DIFF_NONE
         return provider_pb2.DiffResponse(changes=changes, diffs=changed, replaces=replaces)
 
@@ -149,7 +184,7 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         except CloudError as error:
             _refuse(context, grpc.StatusCode.UNKNOWN, str(error))
         return provider_pb2.ConfigureResponse(
-            acceptSecrets=True, acceptResources=False, acceptOutputs=False, supportsPreview=True
+            acceptSecrets=self.package.keeps_secrets, acceptResources=False, acceptOutputs=False, supportsPreview=True
         )
 
     # -- resources --------------------------------------------------------------------------------------------
@@ -162,8 +197,8 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         inputs = wire.plain(marked)
         old = wire.plain(wire.decode(request.olds))
         filled = kind.defaults(call, inputs, old)
-        marked |= filled
-        inputs |= filled
+        marked = wire.fill(marked, filled)
+        inputs = wire.plain(marked)
         schema = sdk_schema.resource(token)
         found = list(sdk_schema.problems(schema, inputs)) if schema else []
         if not found:
@@ -173,16 +208,16 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: D102
         kind = self._kind(_token(request.urn), context)
-        old, new = wire.decode(request.old_inputs), wire.decode(request.news)
+        call = self._call(context, request.urn, preview=True)
+        old = kind.comparable(call, wire.plain(wire.decode(request.old_inputs)))
+        new = kind.comparable(call, wire.plain(wire.decode(request.news)))
         changed = wire.changed_paths(old, new)
         ignored = tuple(request.ignoreChanges)
-        changed = {path: how for path, how in changed.items() if not _within(path, ignored)}
-        detailed, replaces = {}, []
+        changed = {path: how for path, how in changed.items() if not within(path, ignored)}
+        replaces = kind.replaces(call, old, new, changed)
+        detailed = {}
         for path, how in changed.items():
-            replace = _within(path, kind.replace_on)
-            if replace:
-                replaces.append(path)
-            name = f"{how}_replace" if replace else how
+            name = f"{how}_replace" if path in replaces else how
             detailed[path] = provider_pb2.PropertyDiff(
                 kind=provider_pb2.PropertyDiff.Kind.Value(name.upper()), inputDiff=True
             )
@@ -193,17 +228,18 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
             diffs=sorted({path.split(".")[0].split("[")[0] for path in changed}),
             detailedDiff=detailed,
             hasDetailedDiff=True,
-            deleteBeforeReplace=bool(replaces) and kind.delete_before_replace,
+            deleteBeforeReplace=bool(replaces) and kind.goes_first(call, old, new),
         )
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: D102
         token = _token(request.urn)
         kind = self._kind(token, context)
         call = self._call(context, request.urn, preview=request.preview)
-        inputs = wire.plain(wire.decode(request.properties))
+        given = wire.decode(request.properties)
+        inputs = wire.plain(given)
         if request.preview:
-            outputs = kind.preview(call, inputs, self._outputs(token))
-            return provider_pb2.CreateResponse(id="", properties=self._mark(kind, outputs))
+            outputs = self._guard(context, None, token, lambda: kind.preview(call, inputs, self._outputs(token)))
+            return provider_pb2.CreateResponse(id="", properties=wire.encode(kind.marked(outputs, given)))
 
         def work() -> tuple[str, dict[str, Any]]:
             id, outputs = kind.create(call, inputs)
@@ -211,7 +247,7 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
             return id, outputs
 
         id, outputs = self._guard(context, "create", token, work)
-        return provider_pb2.CreateResponse(id=id, properties=self._mark(kind, outputs))
+        return provider_pb2.CreateResponse(id=id, properties=wire.encode(kind.marked(outputs, given)))
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: D102
         token = _token(request.urn)
@@ -228,7 +264,7 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
             inputs = {key: value for key, value in outputs.items() if key in known}
         return provider_pb2.ReadResponse(
             id=request.id,
-            properties=self._mark(kind, outputs),
+            properties=wire.encode(kind.marked(outputs, inputs)),
             inputs=wire.encode(wire.overlay(inputs, before, outputs)),
         )
 
@@ -237,17 +273,19 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         kind = self._kind(token, context)
         call = self._call(context, request.urn, preview=request.preview)
         state = wire.plain(wire.decode(request.olds))
-        inputs = wire.plain(wire.decode(request.news))
+        given = wire.decode(request.news)
+        inputs = wire.plain(given)
         if request.preview:
-            outputs = state | kind.preview(call, inputs, frozenset())
-            return provider_pb2.UpdateResponse(properties=self._mark(kind, outputs))
+            outputs = self._guard(context, None, token, lambda: kind.preview_update(call, state, inputs))
+            return provider_pb2.UpdateResponse(properties=wire.encode(kind.marked(outputs, given)))
 
         def work() -> dict[str, Any]:
             outputs = kind.update(call, request.id, state, inputs)
             self.world.event(self.package.name, "update", token, request.id, call.name)
             return outputs
 
-        return provider_pb2.UpdateResponse(properties=self._mark(kind, self._guard(context, "update", token, work)))
+        outputs = self._guard(context, "update", token, work)
+        return provider_pb2.UpdateResponse(properties=wire.encode(kind.marked(outputs, given)))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: D102
         token = _token(request.urn)
@@ -286,17 +324,9 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         schema = sdk_schema.resource(token)
         return schema.outputs if schema else frozenset()
 
-    def _mark(self, kind: Kind, outputs: Mapping[str, Any]) -> Any:
-        return wire.encode(
-            {
-                key: Secret(value) if key in kind.secret_outputs and value is not None else value
-                for key, value in outputs.items()
-            }
-        )
-
-    def _guard(self, context: grpc.ServicerContext, op: str, token: str, work: Callable[[], Any]) -> Any:
+    def _guard(self, context: grpc.ServicerContext, op: str | None, token: str, work: Callable[[], Any]) -> Any:
         try:
-            lost = self.world.strike(op, token)
+            lost = op is not None and self.world.strike(op, token)
             result = work()
             if lost:
                 raise LostAnswer
@@ -338,7 +368,8 @@ def _config(values: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _within(path: str, roots: Iterable[str]) -> bool:
+def within(path: str, roots: Iterable[str]) -> bool:
+    """Say whether a path lies in or under one of ``roots``; list indexes may be left out of a root."""
     bare = "".join(part.split("]")[-1] if "]" in part else part for part in path.split("["))
     return any(
         candidate == root or candidate.startswith((f"{root}.", f"{root}["))

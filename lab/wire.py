@@ -133,6 +133,17 @@ def changed_paths(old: Any, new: Any, path: str = "") -> dict[str, str]:
     return {} if old == new and old is not UNKNOWN else {path: "update"}
 
 
+def fill(values: Any, filled: Any) -> Any:
+    """Return ``values`` with ``filled`` laid over them: None takes a value away, secret marks stay."""
+    if filled is None:
+        return None
+    if isinstance(values, Secret):
+        return Secret(fill(values.value, filled))
+    if isinstance(values, Mapping) and isinstance(filled, Mapping):
+        return {**values, **{key: fill(values.get(key), item) for key, item in filled.items()}}
+    return filled
+
+
 def overlay(inputs: Any, before: Any, now: Any) -> Any:
     """Return ``inputs`` with what changed in the cloud between ``before`` and ``now``.
 
