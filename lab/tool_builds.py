@@ -237,9 +237,7 @@ def _watch_with_rich(builder: Builder) -> None:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        tasks = {
-            b.name: progress.add_task(f"{b.name} (usually {b.usually})", total=1) for b in builder.builds
-        }
+        tasks = {b.name: progress.add_task(f"{b.name} (usually {b.usually})", total=1) for b in builder.builds}
         while not progress.finished:
             time.sleep(0.1)
             for name, task in tasks.items():

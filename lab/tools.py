@@ -1,8 +1,9 @@
 """Finds the real tools that the lab runs, or has them built from their Go modules.
 
-The tools are the Pulumi CLI, its Python language host with the two scripts beside it, and talosctl. Those on PATH are used when they are new enough; else they are built once into a cache folder outside the
-checkout. This module needs nothing but Python's own library, so that the builds can run while the virtual
-environment is still being filled: ``python3 -m lab.tools``.
+The tools are the Pulumi CLI, its Python language host with the two scripts beside it, and talosctl. Those on
+PATH are used when they are new enough; else they are built once into a cache folder outside the checkout. This
+module needs nothing but Python's own library, so that the builds can run while the virtual environment is still
+being filled: ``python3 -m lab.tools``.
 """
 
 import os
@@ -167,11 +168,7 @@ def missing_message(names: Sequence[str]) -> str:
     pulumi = ".".join(map(str, MINIMUM_PULUMI))
     talosctl = ".".join(map(str, MINIMUM_TALOSCTL))
     have = _ask(["go", "env", "GOVERSION"]) if shutil.which("go") else None
-    found = (
-        f"the Go found is {have.strip()}, which is too old and cannot fetch a newer one"
-        if have
-        else "no Go found"
-    )
+    found = f"the Go found is {have.strip()}, which is too old and cannot fetch a newer one" if have else "no Go found"
     return (
         f"The lab needs {' and '.join(names)}: not on PATH (or too old), and {found}.\n"
         f"Install Go {go} or newer (https://go.dev/dl/), and the lab builds them by itself;\n"
