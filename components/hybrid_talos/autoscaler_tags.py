@@ -86,7 +86,8 @@ def alibaba_template_tags(template: NodeTemplate, min_size: int) -> dict[str, st
     """Return the tags of a scaling configuration: each becomes a label in the autoscaler's template, as it is.
 
     ValueError when something cannot be said: a label too long for a tag, or a taint of a pool that may be empty, since
-    the template has no taints (kubernetes/autoscaler `cloudprovider/alicloud/alicloud_manager.go`) and pods that do not tolerate it would grow the pool in vain.
+    the template has no taints (kubernetes/autoscaler `cloudprovider/alicloud/alicloud_manager.go`) and pods that do not
+    tolerate it would grow the pool in vain.
     """
     problems = alibaba_tag_problems(template.all_labels, "labels")
     if template.taints and min_size == 0:

@@ -1,0 +1,275 @@
+"""Talos workers on Azure that the Cluster Autoscaler grows and shrinks.
+
+Creates a scale set with its own subnet, security group and way out. Deliberately creates no virtual network (pools
+share one), no load balancer, no machine extension and no way in from the Internet but the mesh's port.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NotRequired, TypedDict
+
+import pulumi
+from pulumi_azure_native import compute
+from pydantic import Field, field_validator, model_validator
+
+from ._contract import BadInputs, check
+from .autoscaler_tags import azure_tag_problems, azure_tags
+from .azure_machine import UNUSED_SSH_KEY, is_arm_size, machine_profile
+from .azure_network import MOST_PUBLIC_ADDRESSES, RESERVED_ADDRESSES, azure_network
+from .mesh_location import MeshLocation
+from .node_group import NodeGroup
+from .node_template import NodeTemplate, TaintArgs, node_template
+from .pool_config import pool_config
+from .pool_inputs import Cidr, PoolShape, SpotArgs
+from .user_data import AZURE, fit
+
+
+class AzureArch(StrEnum):
+    """Processor architecture of a pool's machines."""
+
+    AMD64 = "amd64"
+    ARM64 = "arm64"
+
+
+class AzureWorkerPoolArgs(TypedDict):
+    """Inputs of AzureWorkerPool."""
+
+    resource_group_name: pulumi.Input[str]
+    """Resource group of the scale set and its network. The autoscaler's rights are given on it, so it should hold
+    nothing but pools."""
+    location: str
+    """Azure region, such as `westeurope`. The image must be there too."""
+    virtual_network_name: pulumi.Input[str]
+    """Virtual network, in the same resource group, that the pool's subnet is made in."""
+    subnet_cidr: str
+    """IPv4 range of the pool's own subnet, inside the virtual network's. Azure keeps five of its addresses."""
+    vm_size: str
+    """Size of the machines, such as `Standard_D2s_v3`. The autoscaler must know it to grow the pool from zero."""
+    min_size: int
+    """Fewest machines of the pool, 0 or more. Also how many there are at first."""
+    max_size: int
+    """Most machines of the pool: up to 600, and up to 16 with `public_ips`."""
+    image_id: pulumi.Input[str]
+    """Image that boots Talos, in this region; TalosImage gives one."""
+    machine_config: pulumi.Input[str]
+    """Talos worker configuration of the cluster. Treated as a secret."""
+    talos_version: str
+    """Talos version of the image, such as `1.14.0`."""
+    mesh_location: NotRequired[pulumi.Input[MeshLocation]]
+    """What the mesh asks of this location; NetworkMesh gives it. Default: no mesh."""
+    public_ips: NotRequired[bool]
+    """Whether each machine has a public address of its own, as a mesh over the Internet needs. Sixteen addresses are
+    reserved and paid for. Default: false, all machines go out through one NAT gateway."""
+    labels: NotRequired[Mapping[str, str]]
+    """Labels of the nodes, besides the one that tells the pool from all others."""
+    taints: NotRequired[Sequence[TaintArgs]]
+    """Taints of the nodes, one effect for each key."""
+    zones: NotRequired[Sequence[str]]
+    """Availability zones, such as `["1", "2"]`; for other zones make another pool. Default: none, Azure decides."""
+    spot: NotRequired[SpotArgs]
+    """Use spot machines. Azure fixes this when the scale set is made. Default: regular machines."""
+    arch: NotRequired[AzureArch]
+    """Processor architecture of the image, checked against `vm_size`. Default: `amd64`."""
+    os_disk_size_gb: NotRequired[int]
+    """Size of the machines' disk in GiB, 16 to 4095, which the autoscaler takes for ephemeral storage. Default: 64."""
+    config_patches: NotRequired[Sequence[pulumi.Input[str]]]
+    """Talos strategic-merge patches, as YAML, merged into the configuration last."""
+    tags: NotRequired[Mapping[str, str]]
+    """Tags of every resource of the pool."""
+    ssh_public_key: NotRequired[pulumi.Input[str]]
+    """Public key, in `ssh-rsa` form, that Azure demands for Linux machines. Talos runs no SSH server and ignores it.
+    Default: a fixed key whose private half nobody has."""
+
+
+MOST_MACHINES = 600
+"""Machines of a scale set with an image of one's own (learn.microsoft.com, "Considerations for large scale sets")."""
+LONGEST_NAME = 40
+"""Leaves room for the longest suffix of a child and the eight characters of autonaming in Azure's 64."""
+
+
+class _Shape(PoolShape):
+    location: str = Field(min_length=1)
+    subnet_cidr: Cidr
+    vm_size: str
+    max_size: int = Field(ge=1, le=MOST_MACHINES)
+    zones: tuple[str, ...] = ()
+    arch: AzureArch = AzureArch.AMD64
+    os_disk_size_gb: int = Field(default=64, ge=16, le=4095)
+
+    @field_validator("location")
+    @classmethod
+    def _one_form(cls, location: str) -> str:
+        form = location.replace(" ", "").lower()
+        if not re.fullmatch(r"[a-z][a-z0-9]*", form, re.ASCII):
+            raise ValueError("must be the name of an Azure region, such as westeurope")
+        return form
+
+    @field_validator("vm_size")
+    @classmethod
+    def _size_name(cls, vm_size: str) -> str:
+        if not re.fullmatch(r"(?:Standard|Basic)_[A-Z][A-Za-z0-9_-]*", vm_size, re.ASCII):
+            raise ValueError("must be the name of a machine size, such as Standard_D2s_v3")
+        return vm_size
+
+    @field_validator("zones")
+    @classmethod
+    def _zone_numbers(cls, zones: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(zones)) < len(zones) or set(zones) - {"1", "2", "3"}:
+            raise ValueError('must be different zones out of "1", "2" and "3"')
+        return zones
+
+    @field_validator("tags")
+    @classmethod
+    def _tags_that_azure_takes(cls, tags: Mapping[str, str]) -> Mapping[str, str]:
+        problems = [problem.removeprefix("tags: ") for problem in azure_tag_problems(tags)]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return tags
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "_Shape":
+        problems: list[str] = []
+        if is_arm_size(self.vm_size) != (self.arch is AzureArch.ARM64):
+            problems.append(f"vm_size {self.vm_size} cannot boot an image for {self.arch.value}, which arch says")
+        room = self.subnet_cidr.num_addresses - RESERVED_ADDRESSES
+        if self.max_size > room:
+            problems.append(
+                f"max_size is {self.max_size}, and subnet_cidr {self.subnet_cidr} has room for {max(room, 0)}"
+            )
+        if self.public_ips and self.max_size > MOST_PUBLIC_ADDRESSES:
+            problems.append(
+                f"max_size is {self.max_size}, and with public_ips a pool can have {MOST_PUBLIC_ADDRESSES} machines, "
+                "since an Azure public IP prefix holds no more: use several pools"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+class AzureWorkerPool(pulumi.ComponentResource):
+    """A scale set of Talos workers on Azure.
+
+    The number of machines belongs to the autoscaler: later updates leave it alone, provided that they start from a
+    refreshed state, since Azure takes the whole scale set with every update. A changed image or configuration reaches
+    new machines only; existing ones keep theirs until they are replaced.
+    """
+
+    scale_set_name: pulumi.Output[str]
+    """Name of the scale set, as the autoscaler addresses it."""
+    scale_set_id: pulumi.Output[str]
+    """Azure resource id of the scale set."""
+    node_group: pulumi.Output[NodeGroup]
+    """What ClusterAutoscaler takes to grow and shrink the pool."""
+
+    def __init__(self, name: str, args: AzureWorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        owner = f"AzureWorkerPool '{name}'"
+        shape = check(owner, args, AzureWorkerPoolArgs, _Shape)
+        template, tags = _template(owner, name, shape)
+        super().__init__("hybrid-talos:index:AzureWorkerPool", name, {}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        mesh = args.get("mesh_location")
+
+        net = azure_network(
+            name,
+            resource_group_name=args["resource_group_name"],
+            location=shape.location,
+            virtual_network_name=args["virtual_network_name"],
+            subnet_cidr=str(shape.subnet_cidr),
+            mesh=mesh,
+            public_ips=shape.public_ips,
+            zonal=bool(shape.zones),
+            tags=shape.tags,
+            child=child,
+        )
+
+        def custom_data(values: dict[str, Any]) -> str:
+            documents = pool_config(
+                owner,
+                values["base"],
+                template,
+                subnets=[str(shape.subnet_cidr)],
+                talos_version=shape.talos_version,
+                mesh_patch=values["mesh"]["config_patch"] if values["mesh"] else "",
+                patches=values["patches"],
+            )
+            return fit(owner, documents, AZURE).encoded
+
+        self.scale_set = compute.VirtualMachineScaleSet(
+            f"{name}-scale-set",
+            resource_group_name=args["resource_group_name"],
+            location=shape.location,
+            # Said outright: the autoscaler's code fails on a set that does not say.
+            orchestration_mode="Uniform",
+            # Surplus machines would join the cluster and then vanish.
+            overprovision=False,
+            # True would end at 100 machines, and cannot come back once it was false.
+            single_placement_group=False,
+            # Talos machines are replaced, never upgraded in place.
+            upgrade_policy=compute.UpgradePolicyArgs(mode=compute.UpgradeMode.MANUAL),
+            sku=compute.SkuArgs(name=shape.vm_size, tier="Standard", capacity=float(shape.min_size)),
+            zones=list(shape.zones) or None,
+            tags=tags,
+            virtual_machine_profile=machine_profile(
+                name,
+                image_id=args["image_id"],
+                custom_data=pulumi.Output.secret(
+                    pulumi.Output.all(
+                        base=args["machine_config"], mesh=mesh, patches=list(args.get("config_patches", []))
+                    ).apply(custom_data)
+                ),
+                ssh_public_key=args.get("ssh_public_key", UNUSED_SSH_KEY),
+                disk_size_gb=shape.os_disk_size_gb,
+                spot=shape.spot,
+                subnet_id=net.subnet_id,
+                public_ip_prefix_id=net.public_ip_prefix_id,
+            ),
+            opts=pulumi.ResourceOptions.merge(
+                child,
+                pulumi.ResourceOptions(
+                    # The Cluster Autoscaler owns the number of machines; the rest of the sku is ours.
+                    ignore_changes=["sku.capacity"],
+                    # The provider copies the configuration from the inputs into the state without marking it.
+                    additional_secret_outputs=["virtual_machine_profile"],
+                ),
+            ),
+        )
+
+        self.scale_set_name = self.scale_set.name
+        self.scale_set_id = self.scale_set.id
+        self.node_group = self.scale_set.name.apply(
+            lambda real_name: NodeGroup(
+                cloud="azure",
+                name=real_name,
+                min_size=shape.min_size,
+                max_size=shape.max_size,
+                labels=template.all_labels,
+                taints=template.taint_texts,
+            )
+        )
+        self.register_outputs(
+            {
+                "scaleSetName": self.scale_set_name,
+                "scaleSetId": self.scale_set_id,
+                "nodeGroup": self.node_group,
+            }
+        )
+
+
+def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[str, str]]:
+    """Return the pool's node template and the scale set's tags; BadInputs when they cannot be."""
+    problems: list[str] = []
+    if len(name) > LONGEST_NAME:
+        problems.append(
+            f"the pool's name has {len(name)} characters, and {LONGEST_NAME} fit into the names of its resources"
+        )
+    # As Talos and the autoscaler name the zones of Azure.
+    zone = f"{shape.location}-{shape.zones[0]}" if len(shape.zones) == 1 else None
+    try:
+        template = node_template("azure", name, shape.labels, shape.checked_taints, zone)
+        tags = azure_tags(template, shape.min_size, shape.max_size, shape.tags)
+    except ValueError as error:
+        problems.append(str(error))
+    if problems:
+        raise BadInputs(f"{owner}: " + "; ".join(problems))
+    return template, tags
