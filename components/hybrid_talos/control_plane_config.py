@@ -1,0 +1,247 @@
+"""What the machines of a cluster are told beyond what Talos generates: patches, as pure functions.
+
+Every patch is a strategic-merge document; JSON patches are refused for configurations of several documents
+(siderolabs/talos#12510). Only `v1alpha1` and documents that machinery 1.13 knows are used, because the Talos
+provider (pulumiverse-talos 0.8.1) reads them with that.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from . import machine_config
+from ._contract import BadInputs
+from .cluster_endpoint import host_problem
+from .cni import Cni
+from .talos_yaml import Document, dump
+
+KUBEPRISM_PORT = 7445
+"""Port on 127.0.0.1 of each node where the Kubernetes API is always reached; the mesh's agents use it."""
+
+VIP_LINK_ALIAS = "hybrid-talos-vip"
+"""Name given to the link that carries the VIP where none is named."""
+
+
+def every_machine(contract: str, mirrors: Mapping[str, Sequence[str]], cloud_controller: bool) -> list[Document]:
+    """Return the patch for every machine of the cluster, static or of a pool.
+
+    With ``cloud_controller`` nodes start with the taint `uninitialized`, and kubelets ask for a serving certificate
+    that somebody has to approve: Talos CCM does both (siderolabs/talos-cloud-controller-manager `docs/install.md`).
+    """
+    patch: Document = {"machine": {"features": {"kubePrism": {"enabled": True, "port": KUBEPRISM_PORT}}}}
+    if cloud_controller:
+        patch["machine"]["kubelet"] = {"extraArgs": {"rotate-server-certificates": "true"}}
+        patch["cluster"] = {"externalCloudProvider": {"enabled": True}}
+    return _joined([patch, *machine_config.registry_mirrors(mirrors, contract)])
+
+
+def control_planes(
+    contract: str,
+    *,
+    sans: Sequence[str],
+    cni: Cni,
+    pod_cidr: str,
+    service_cidr: str,
+    node_subnets: Sequence[str] = (),
+    vip: str | None = None,
+    vip_interface: str | None = None,
+) -> list[Document]:
+    """Return the patch for every control plane.
+
+    ``sans`` are the names and addresses that the certificates of both APIs hold. The VIP is kept out of the
+    addresses that kubelet and etcd choose from: it moves from machine to machine.
+    """
+    subnets = without_vip(node_subnets, vip)
+    patch: Document = {
+        "machine": {
+            "certSANs": list(sans),
+            "features": {
+                # Lets Talos CCM in kube-system read the metadata of all machines, and nothing more.
+                "kubernetesTalosAPIAccess": {
+                    "enabled": True,
+                    "allowedRoles": ["os:reader"],
+                    "allowedKubernetesNamespaces": ["kube-system"],
+                }
+            },
+        },
+        "cluster": {
+            "apiServer": {"certSANs": list(sans)},
+            "network": {
+                # Cilium is installed by its own chart; Talos must then install nothing.
+                "cni": {"name": "flannel" if cni is Cni.FLANNEL else "none"},
+                "podSubnets": [pod_cidr],
+                "serviceSubnets": [service_cidr],
+            },
+        },
+    }
+    if subnets:
+        patch["machine"]["kubelet"] = {"nodeIP": {"validSubnets": subnets}}
+        patch["cluster"]["etcd"] = {"advertisedSubnets": subnets}
+    return _joined([patch, *_virtual_address(contract, vip, vip_interface)])
+
+
+def without_vip(node_subnets: Sequence[str], vip: str | None) -> list[str]:
+    """Return the ranges that a node takes its address from: ``node_subnets``, or any, but never the VIP."""
+    if vip is None:
+        return list(node_subnets)
+    return [*(node_subnets or ["0.0.0.0/0"]), f"!{vip}/32"]
+
+
+def _virtual_address(contract: str, vip: str | None, interface: str | None) -> list[Document]:
+    if vip is None:
+        return []
+    if not machine_config.has_hostname_document(contract):
+        # Before 1.12 the VIP is a part of an interface, and naming an interface switches its DHCP off.
+        link = {"interface": interface} if interface else {"deviceSelector": {"physical": True}}
+        return [{"machine": {"network": {"interfaces": [{**link, "dhcp": True, "vip": {"ip": vip}}]}}}]
+    documents: list[Document] = []
+    if interface is None:
+        documents.append(
+            {
+                "apiVersion": "v1alpha1",
+                "kind": "LinkAliasConfig",
+                "name": VIP_LINK_ALIAS,
+                # 1 is Ethernet; links of a kind (bond, vlan, bridge, wireguard) are not physical.
+                "selector": {"match": 'link.type == 1 && link.kind == ""'},
+            }
+        )
+    return [
+        *documents,
+        {"apiVersion": "v1alpha1", "kind": "Layer2VIPConfig", "name": vip, "link": interface or VIP_LINK_ALIAS},
+    ]
+
+
+def one_machine(
+    *,
+    name: str,
+    hostname_document: bool,
+    install_disk: str,
+    installer_image: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    node_subnets: Sequence[str] = (),
+) -> list[Document]:
+    """Return the patch for one machine that exists: its name, what it installs and where, labels, annotations.
+
+    ``hostname_document`` says whether its configuration carries the name in a document of its own, as those of a
+    contract from 1.12 on do; a name in both places is refused by Talos.
+    """
+    if not installer_image:
+        raise BadInputs("installer_image: is empty; it names the image that the machine installs")
+    return _joined(
+        [
+            machine_config.static_hostname(name, "1.12" if hostname_document else "1.11"),
+            {"machine": {"install": {"disk": install_disk, "image": installer_image}}},
+            machine_config.node_labels(labels),
+            machine_config.node_annotations(annotations),
+            machine_config.node_ip(node_subnets),
+        ]
+    )
+
+
+def worker_base(contract: str, mirrors: Mapping[str, Sequence[str]], cloud_controller: bool) -> str:
+    """Return the patch that makes of a generated worker the one that every worker starts from.
+
+    It installs nothing: images of a cloud are installed already, and machines that exist name their own disk.
+    """
+    documents = every_machine(contract, mirrors, cloud_controller)
+    documents[0]["machine"]["install"] = {"$patch": "delete"}
+    return dump(documents)
+
+
+def render(documents: Iterable[Document]) -> str:
+    """Return a patch as the text that the Talos provider takes: the same bytes for the same content."""
+    return machine_config.render(list(documents))
+
+
+def _joined(documents: Iterable[Document]) -> list[Document]:
+    """Return the documents with all of one kind and name merged, which is what one patch may hold."""
+    joined: list[Document] = []
+    for document in documents:
+        if document:
+            joined = machine_config.merge_documents(joined, [document])
+    return joined
+
+
+def certificate_names(values: Iterable[Any]) -> list[str]:
+    """Return names and addresses for a certificate, each once, in order; BadInputs when one is neither."""
+    names: list[str] = []
+    for value in values:
+        problem = host_problem(value) if isinstance(value, str) else "must be text"
+        if problem:
+            raise BadInputs(f"cert_sans: {problem}")
+        if value not in names:
+            names.append(value)
+    return names
+
+
+def location_patch(location: Mapping[str, Any]) -> str:
+    """Return the patch that the mesh asks for in a location.
+
+    From a program in another language the keys arrive in camelCase.
+    """
+    patch = location.get("config_patch", location.get("configPatch"))
+    if not isinstance(patch, str) or not patch.strip():
+        raise BadInputs("location: has no config_patch; NetworkMesh.locations gives one for each location")
+    return patch
+
+
+def provider_form(value: Any) -> Any:
+    """Return secrets or credentials with the keys that the Talos provider itself uses: `bootstrap_token` becomes
+    `bootstrapToken`.
+
+    The Python SDK turns keys of nested outputs into snake_case and does not turn them back for function calls,
+    where they are then lost (pulumiverse/pulumi-talos#93, #103). Values that are not there are left out.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        re.sub(r"_([a-z])", lambda found: found[1].upper(), key): provider_form(nested)
+        for key, nested in value.items()
+        if nested is not None
+    }
+
+
+def kubeconfig_for(raw: str | None, endpoint: str) -> str:
+    """Return a kubeconfig whose server is ``endpoint``; unchanged, to the byte, when it is that already.
+
+    The provider asks a machine for it only once, so after a change of the endpoint it still has the old one.
+    Raises BadInputs when ``raw`` is no kubeconfig.
+    """
+    try:
+        config = yaml.safe_load(raw or "")
+        clusters = [entry["cluster"] for entry in config["clusters"]]
+        servers = [cluster["server"] for cluster in clusters]
+    except (yaml.YAMLError, KeyError, TypeError):
+        raise BadInputs("the machines returned no usable kubeconfig") from None
+    if not servers:
+        raise BadInputs("the machines returned a kubeconfig without a cluster")
+    if raw is not None and all(server == endpoint for server in servers):
+        return raw
+    for cluster in clusters:
+        cluster["server"] = endpoint
+    return str(yaml.safe_dump(config, sort_keys=True, default_flow_style=False, width=2**31))
+
+
+def quorum_problem(members: int, allow_single_member: bool) -> str | None:
+    """Return why this many control planes do not make a good etcd cluster, with the sum, or None.
+
+    A cluster of n members works while more than half of them do (etcd.io FAQ, "Why an odd number of cluster
+    members?").
+    """
+    if members == 0:
+        return "none given: use 3, which keep working without any one of them"
+    quorum, spare = members // 2 + 1, members - (members // 2 + 1)
+    if members == 1:
+        if allow_single_member:
+            return None
+        return "1 member is its own quorum and nothing works without it: use 3, or set allow_single_member"
+    if members % 2:
+        return None
+    fewer = members - 1
+    return (
+        f"{members} members need {quorum} for a quorum and keep working without {spare}, as {fewer} would without "
+        f"{fewer - (fewer // 2 + 1)}, but with one more that can fail: use {fewer} or {members + 1}"
+    )

@@ -1,0 +1,152 @@
+"""What HAControlPlane takes, and the checks on the plain half of it."""
+
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+from typing import Annotated, Any, NotRequired, TypedDict
+
+import pulumi
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from . import control_plane_config as config
+from ._contract import Shape
+from .address_plan import check_ranges
+from .cluster_endpoint import EndpointArgs, EndpointShape, endpoint_problems, host_problem
+from .cni import Cni
+from .machine import MachineArgs, MachineShape, Name, Network, Patches, machine_problems
+from .mesh_location import MeshLocation
+from .versions import check_pair, minor, newest_contract, normalise_version
+from .versions import text as minor_text
+
+
+class HAControlPlaneArgs(TypedDict):
+    """Inputs of HAControlPlane."""
+
+    cluster_name: str
+    """Name of the cluster: lower-case letters, digits and `-`, at most 63. Also the context of the talosconfig."""
+    talos_version: str
+    """Version of Talos that the machines run, such as `1.14.0`."""
+    kubernetes_version: str
+    """Version of Kubernetes that the cluster runs, such as `1.36.3`; one that this Talos supports."""
+    endpoint: EndpointArgs
+    """Where clients and machines reach the Kubernetes API."""
+    control_planes: Sequence[MachineArgs]
+    """The control planes, an odd number. The first starts the cluster at its birth; later the order decides only in
+    which order they are configured."""
+    installer_image: pulumi.Input[str]
+    """Image that the machines install Talos from; TalosImage.installer_image gives one."""
+    config_contract: NotRequired[str]
+    """Talos minor, such as `1.13`, whose form generated configurations have; never above the machines' Talos, nor
+    above 1.13, the newest that the Talos provider knows. Left out, the newest possible at the cluster's birth is
+    chosen, recorded, and stays when Talos is upgraded."""
+    pod_cidr: NotRequired[str]
+    """Range of the pods. Default `10.244.0.0/16`."""
+    service_cidr: NotRequired[str]
+    """Range of the services. Default `10.96.0.0/12`."""
+    node_subnets: NotRequired[Sequence[str]]
+    """Ranges of the machines' own addresses: kubelet and etcd take none outside them. Left out, any is taken."""
+    location: NotRequired[pulumi.Input[MeshLocation]]
+    """The machines' place in the mesh; one of NetworkMesh.locations."""
+    cni: NotRequired[Cni]
+    """Pod network. Talos installs flannel itself; for cilium it installs none. Default flannel."""
+    cert_sans: NotRequired[Sequence[pulumi.Input[str]]]
+    """Further names and addresses for the certificates of the Talos and Kubernetes APIs. The endpoint and all
+    addresses of the control planes are always in them."""
+    registry_mirrors: NotRequired[Mapping[str, Sequence[str]]]
+    """Mirrors, as `http://` or `https://` URLs in the order to try, by registry host; for workers too."""
+    config_patches: NotRequired[Sequence[pulumi.Input[str]]]
+    """Further Talos patches (YAML, strategic merge) for every control plane. Treated as secrets."""
+    allow_single_member: NotRequired[bool]
+    """Accept one control plane, which is not highly available. Default false."""
+    cloud_controller: NotRequired[bool]
+    """Whether a cloud controller, such as TalosCloudController, initialises nodes and approves the certificates of
+    kubelets. With true and none running, nodes stay tainted. Default true."""
+    protect: NotRequired[bool]
+    """Whether Pulumi refuses to delete the secrets and the record of the bootstrap, which cannot be made again.
+    Default true. To take the cluster down, set false and run `pulumi up` before `pulumi destroy`: from then on a
+    machine that goes is reset without leaving etcd, which the last ones could not do. A machine removed while this
+    is true leaves etcd first."""
+
+
+def _url(value: str) -> str:
+    if not value.startswith(("http://", "https://")) or any(sign.isspace() for sign in value):
+        raise ValueError("must be a URL that starts with http:// or https://")
+    return value
+
+
+class HAControlPlaneShape(Shape):
+    """The checked, plain half of HAControlPlaneArgs."""
+
+    cluster_name: Name
+    talos_version: str
+    kubernetes_version: str
+    endpoint: EndpointShape
+    control_planes: tuple[MachineShape, ...]
+    config_contract: str | None = None
+    pod_cidr: Network = IPv4Network("10.244.0.0/16")
+    service_cidr: Network = IPv4Network("10.96.0.0/12")
+    node_subnets: tuple[Network, ...] = ()
+    cni: Cni = Cni.FLANNEL
+    cert_sans: tuple[Any, ...] = ()
+    registry_mirrors: Mapping[str, Annotated[tuple[Annotated[str, AfterValidator(_url)], ...], Field(min_length=1)]] = (
+        Field(default_factory=dict)
+    )
+    config_patches: Patches = ()
+    allow_single_member: bool = False
+    cloud_controller: bool = True
+    protect: bool = True
+
+    @field_validator("talos_version", "kubernetes_version", "config_contract")
+    @classmethod
+    def _version(cls, value: str | None) -> str | None:
+        return value if value is None else normalise_version(value)
+
+    @field_validator("cert_sans")
+    @classmethod
+    def _names(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        problems = [host_problem(name) for name in value if isinstance(name, str)]
+        for problem in filter(None, problems):
+            raise ValueError(problem)
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "HAControlPlaneShape":
+        taken = (("pods", self.pod_cidr), ("services", self.service_cidr))
+        problems = self._version_problems()
+        quorum = config.quorum_problem(len(self.control_planes), self.allow_single_member)
+        if quorum:
+            problems.append(f"control_planes: {quorum}")
+        problems += [
+            f"control_planes: {problem}" for problem in machine_problems(self.control_planes, self.node_subnets, taken)
+        ]
+        problems += [
+            f"endpoint: {problem}"
+            for problem in endpoint_problems(self.endpoint, self.control_planes, self.node_subnets, taken)
+        ]
+        problems += check_ranges(
+            [
+                ("pods", str(self.pod_cidr)),
+                ("services", str(self.service_cidr)),
+                *(("node_subnets", str(subnet)) for subnet in self.node_subnets),
+            ]
+        )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _version_problems(self) -> list[str]:
+        problem = check_pair(self.talos_version, self.kubernetes_version)
+        if problem:
+            return [f"kubernetes_version: {problem}"]
+        newest = newest_contract(self.talos_version)
+        if self.config_contract is None or minor(self.config_contract) <= newest:
+            return []
+        return [
+            f"config_contract: {minor_text(minor(self.config_contract))} is newer than {minor_text(newest)}, the "
+            f"newest that both Talos {self.talos_version} and the Talos provider know"
+        ]
+
+    @property
+    def birth_contract(self) -> str:
+        """Return the contract for a cluster that is born now."""
+        chosen = newest_contract(self.talos_version) if self.config_contract is None else minor(self.config_contract)
+        return f"v{minor_text(chosen)}"

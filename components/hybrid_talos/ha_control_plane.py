@@ -1,0 +1,249 @@
+"""A highly available Talos control plane on machines that exist."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pulumi
+import pulumiverse_talos as talos
+
+from . import control_plane_config as config
+from ._contract import check
+from .cluster_endpoint import url
+from .control_plane_inputs import HAControlPlaneArgs, HAControlPlaneShape
+from .machine import MachineShape
+from .machine_config import has_hostname_document
+
+__all__ = ["HAControlPlane", "HAControlPlaneArgs"]
+
+
+class HAControlPlane(pulumi.ComponentResource):
+    """Control planes on machines that exist: secrets made once, a configuration for each machine, applied one after
+    the other, the cluster started exactly once, and credentials for it.
+
+    The machines must be booted from a Talos image and reachable from where Pulumi runs, over a network that is
+    trusted: the first configuration goes to a machine that cannot prove yet who it is.
+    """
+
+    kubeconfig: pulumi.Output[str]
+    """Credentials of a cluster administrator, with the cluster's endpoint as server. Secret; ready once the cluster
+    was started."""
+    talosconfig: pulumi.Output[str]
+    """Credentials of a Talos administrator, with all control planes as endpoints. Secret."""
+    endpoints: pulumi.Output[Sequence[str]]
+    """Addresses of the Talos API of all control planes."""
+    cluster_endpoint: pulumi.Output[str]
+    """Address of the Kubernetes API, as `https://host:port`."""
+    machine_secrets: pulumi.Output[Mapping[str, Any]]
+    """All secrets of the cluster, private keys of its authorities included, keyed as the Talos provider keys them.
+    Secret."""
+    worker_machine_config: pulumi.Output[str]
+    """Configuration that every worker starts from: no private keys of authorities, no install section, no name and no
+    place in the mesh. Secret. Whatever uses it waits for the control planes."""
+    client_configuration: pulumi.Output[Mapping[str, str]]
+    """Credentials for the Talos API: `caCertificate`, `clientCertificate`, `clientKey`. Secret."""
+
+    def __init__(self, name: str, args: HAControlPlaneArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        shape = check(f"HAControlPlane '{name}'", args, HAControlPlaneArgs, HAControlPlaneShape)
+        super().__init__("hybrid-talos:index:HAControlPlane", name, {}, opts)
+        members = shape.control_planes
+        first = members[0]
+        # None leaves the caller's own protect to the engine's inheritance; false would undo it.
+        protect = True if shape.protect else None
+
+        secrets = talos.machine.Secrets(
+            f"{name}-secrets",
+            talos_version=shape.birth_contract,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Without them nobody can talk to the machines any more, and no other set fits them.
+                protect=protect,
+                # The contract at the cluster's birth: the record of it stays whatever becomes of the settings.
+                ignore_changes=["talos_version"],
+                # The provider marks only some fields inside of these.
+                additional_secret_outputs=["machine_secrets", "client_configuration"],
+            ),
+        )
+        machine_secrets = pulumi.Output.secret(cast(Any, secrets.machine_secrets)).apply(config.provider_form)
+        client = pulumi.Output.secret(cast(Any, secrets.client_configuration)).apply(config.provider_form)
+        contract: pulumi.Output[str] = (
+            secrets.talos_version if shape.config_contract is None else pulumi.Output.from_input(shape.birth_contract)
+        )
+        endpoint = pulumi.Output.from_input(args["endpoint"]["host"]).apply(lambda host: url(host, shape.endpoint.port))
+        lookup = pulumi.InvokeOutputOptions(parent=self)
+
+        def generated(role: str, patches: list[pulumi.Input[str]]) -> pulumi.Output[str]:
+            result = talos.machine.get_configuration_output(
+                cluster_name=shape.cluster_name,
+                cluster_endpoint=endpoint,
+                machine_type=role,
+                # One object with the provider's own keys: see provider_form.
+                machine_secrets=cast(Any, machine_secrets),
+                kubernetes_version=shape.kubernetes_version,
+                talos_version=contract,
+                config_patches=cast(Any, patches),
+                docs=False,
+                examples=False,
+                opts=lookup,
+            )
+            return pulumi.Output.secret(result.machine_configuration)
+
+        base = generated("controlplane", [])
+        shared = self._shared_patches(shape, args, contract)
+        applied: list[pulumi.Resource] = []
+        for member in members:
+            applied.append(
+                talos.machine.ConfigurationApply(
+                    f"{name}-{member.name}-config",
+                    node=member.address,
+                    endpoint=member.reached_at,
+                    client_configuration=cast(Any, client),
+                    machine_configuration_input=base,
+                    config_patches=[
+                        *shared,
+                        _own_patch(contract, member, args["installer_image"]),
+                        *(pulumi.Output.secret(patch) for patch in member.config_patches),
+                    ],
+                    # Talos itself decides whether a change needs a reboot; the provider's own mode that avoids one asks
+                    # for a form of apply that a machine without configuration does not offer.
+                    apply_mode="auto",
+                    # Stored by an earlier update, since the provider reads it from the state. Back to maintenance mode,
+                    # so that the machine can be used again. The last members of a cluster can never leave etcd
+                    # gracefully, so a teardown (protect false) does not ask for it, nor does a single member.
+                    on_destroy={
+                        "reset": True,
+                        "reboot": True,
+                        "graceful": shape.protect and len(members) > 1,
+                    },
+                    opts=pulumi.ResourceOptions(
+                        parent=self,
+                        # One after the other, so that a change never restarts two members at once; on the way down the
+                        # last of the list goes first.
+                        depends_on=applied[-1:],
+                        additional_secret_outputs=["client_configuration", "machine_configuration"],
+                    ),
+                )
+            )
+
+        bootstrap = talos.machine.Bootstrap(
+            f"{name}-bootstrap",
+            node=first.address,
+            endpoint=first.reached_at,
+            client_configuration=cast(Any, client),
+            # A machine installs and reboots first; servers take their time for that.
+            timeouts={"create": "20m"},
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # The machine that starts the cluster must have its configuration.
+                depends_on=applied[:1],
+                # A record that the cluster was started, once. Starting a second etcd would split it, so nothing that
+                # happens to the list of members or to certificates later may touch this.
+                ignore_changes=["node", "endpoint", "client_configuration"],
+                protect=protect,
+                additional_secret_outputs=["client_configuration"],
+            ),
+        )
+        credentials = talos.cluster.Kubeconfig(
+            f"{name}-kubeconfig",
+            node=first.address,
+            endpoint=first.reached_at,
+            client_configuration=cast(Any, client),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Whoever uses the kubeconfig needs a cluster that was started.
+                depends_on=[bootstrap],
+                # The provider marks the text only, not its parts.
+                additional_secret_outputs=["client_configuration", "kubernetes_client_configuration", "kubeconfig_raw"],
+            ),
+        )
+        reached = [member.reached_at for member in members]
+        talosconfig = talos.client.get_configuration_output(
+            client_configuration=cast(Any, client),
+            cluster_name=shape.cluster_name,
+            endpoints=reached,
+            nodes=[first.address],
+            opts=lookup,
+        )
+        worker = generated(
+            "worker",
+            [contract.apply(lambda c: config.worker_base(c, shape.registry_mirrors, shape.cloud_controller))],
+        )
+
+        self.kubeconfig = pulumi.Output.secret(
+            pulumi.Output.all(credentials.kubeconfig_raw, endpoint).apply(lambda v: config.kubeconfig_for(v[0], v[1]))
+        )
+        self.talosconfig = pulumi.Output.secret(talosconfig.talos_config)
+        self.endpoints = pulumi.Output.from_input(cast(Sequence[str], reached))
+        self.cluster_endpoint = endpoint
+        self.machine_secrets = machine_secrets
+        # URNs are known in a preview, so this orders without hiding the value: workers change after control planes
+        # and go before them.
+        self.worker_machine_config = pulumi.Output.secret(
+            pulumi.Output.all(worker, *(resource.urn for resource in applied)).apply(lambda v: cast(str, v[0]))
+        )
+        self.client_configuration = client
+        self.register_outputs(
+            {
+                "kubeconfig": self.kubeconfig,
+                "talosconfig": self.talosconfig,
+                "endpoints": self.endpoints,
+                "clusterEndpoint": self.cluster_endpoint,
+                "machineSecrets": self.machine_secrets,
+                "workerMachineConfig": self.worker_machine_config,
+                "clientConfiguration": self.client_configuration,
+            }
+        )
+
+    @staticmethod
+    def _shared_patches(
+        shape: HAControlPlaneShape, args: HAControlPlaneArgs, contract: pulumi.Output[str]
+    ) -> list[pulumi.Input[str]]:
+        """Return the patches of every control plane, in the order of their weight.
+
+        They stand beside the generated configuration rather than in it, so that a preview shows what changes.
+        """
+        members = shape.control_planes
+        named = pulumi.Output.all(
+            contract,
+            args["endpoint"]["host"],
+            *(address for member in members for address in member.addresses),
+            *shape.cert_sans,
+        )
+        patches: list[pulumi.Input[str]] = [
+            contract.apply(
+                lambda c: config.render(config.every_machine(c, shape.registry_mirrors, shape.cloud_controller))
+            ),
+            named.apply(
+                lambda values: config.render(
+                    config.control_planes(
+                        values[0],
+                        sans=config.certificate_names(values[1:]),
+                        cni=shape.cni,
+                        pod_cidr=str(shape.pod_cidr),
+                        service_cidr=str(shape.service_cidr),
+                        node_subnets=[str(subnet) for subnet in shape.node_subnets],
+                        vip=shape.endpoint.vip,
+                        vip_interface=shape.endpoint.interface,
+                    )
+                )
+            ),
+        ]
+        if "location" in args:
+            patches.append(pulumi.Output.from_input(args["location"]).apply(config.location_patch))
+        return [*patches, *(pulumi.Output.secret(patch) for patch in shape.config_patches)]
+
+
+def _own_patch(
+    contract: pulumi.Output[str], member: MachineShape, installer_image: pulumi.Input[str]
+) -> pulumi.Output[str]:
+    return pulumi.Output.all(contract, installer_image).apply(
+        lambda values: config.render(
+            config.one_machine(
+                name=member.name,
+                hostname_document=has_hostname_document(values[0]),
+                install_disk=member.install_disk,
+                installer_image=values[1],
+                labels=member.labels,
+                annotations=member.annotations,
+            )
+        )
+    )

@@ -1,0 +1,143 @@
+"""Talos workers on machines that exist."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict, cast
+
+import pulumi
+import pulumiverse_talos as talos
+from pydantic import Field, model_validator
+
+from . import control_plane_config as config
+from ._contract import BadInputs, Shape, check
+from .machine import MachineArgs, MachineShape, Network, Patches, machine_problems
+from .machine_config import value_at
+from .mesh_location import MeshLocation
+from .node_template import label_problem
+from .talos_yaml import load
+
+
+class StaticWorkerPoolArgs(TypedDict):
+    """Inputs of StaticWorkerPool."""
+
+    workers: Sequence[MachineArgs]
+    """The machines."""
+    machine_config: pulumi.Input[str]
+    """Configuration that every worker starts from: HAControlPlane.worker_machine_config. Treated as a secret."""
+    client_configuration: pulumi.Input[Mapping[str, str]]
+    """Credentials for the Talos API: HAControlPlane.client_configuration. Treated as a secret."""
+    installer_image: pulumi.Input[str]
+    """Image that the machines install Talos from; TalosImage.installer_image gives one."""
+    node_subnets: NotRequired[Sequence[str]]
+    """Ranges of the machines' own addresses: the kubelet takes none outside them. Left out, any is taken."""
+    location: NotRequired[pulumi.Input[MeshLocation]]
+    """The machines' place in the mesh; one of NetworkMesh.locations."""
+    config_patches: NotRequired[Sequence[pulumi.Input[str]]]
+    """Further Talos patches (YAML, strategic merge) for every worker of the pool. Treated as secrets."""
+    graceful_removal: NotRequired[bool]
+    """Whether a worker that is removed is drained before it is reset. Default true. Set false, and run `pulumi up`,
+    before the whole cluster is taken down: there is nowhere left to move pods to."""
+
+
+class _Shape(Shape):
+    workers: tuple[MachineShape, ...] = Field(min_length=1)
+    node_subnets: tuple[Network, ...] = ()
+    config_patches: Patches = ()
+    graceful_removal: bool = True
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "_Shape":
+        problems = [f"workers: {problem}" for problem in machine_problems(self.workers, self.node_subnets)]
+        problems += [
+            f"workers: {worker.name}: labels.{key}: {problem}"
+            for worker in self.workers
+            for key, value in sorted(worker.labels.items())
+            if (problem := label_problem(key, value))
+        ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+def has_hostname_document(machine_config: str) -> bool:
+    """Return whether a worker's configuration carries its host name in a document of its own.
+
+    Raises BadInputs, without any of the text, when it is not a worker's configuration.
+    """
+    documents = load(machine_config, "machine_config")
+    types = [value_at(document, "machine", "type") for document in documents if "kind" not in document]
+    if types != ["worker"]:
+        raise BadInputs(
+            "machine_config: is not the configuration of a worker; HAControlPlane.worker_machine_config gives one"
+        )
+    return any(document.get("kind") == "HostnameConfig" for document in documents)
+
+
+class StaticWorkerPool(pulumi.ComponentResource):
+    """Workers on machines that exist, each with its own name, disk and address, which join a cluster.
+
+    The machines must be booted from a Talos image and reachable from where Pulumi runs, over a network that is
+    trusted: the first configuration goes to a machine that cannot prove yet who it is.
+    """
+
+    node_names: pulumi.Output[Sequence[str]]
+    """Names of the nodes, in the order of the machines; ready once all have their configuration."""
+
+    def __init__(self, name: str, args: StaticWorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        shape = check(f"StaticWorkerPool '{name}'", args, StaticWorkerPoolArgs, _Shape)
+        super().__init__("hybrid-talos:index:StaticWorkerPool", name, {}, opts)
+
+        base = pulumi.Output.secret(args["machine_config"])
+        # Not a secret itself: whether one document is there. So previews still show what changes in the patches.
+        by_document = pulumi.Output.unsecret(base.apply(has_hostname_document))
+        client = pulumi.Output.secret(args["client_configuration"]).apply(config.provider_form)
+        shared: list[pulumi.Input[str]] = []
+        if "location" in args:
+            shared.append(pulumi.Output.from_input(args["location"]).apply(config.location_patch))
+        shared += [pulumi.Output.secret(patch) for patch in shape.config_patches]
+
+        applied = [
+            talos.machine.ConfigurationApply(
+                f"{name}-{worker.name}-config",
+                node=worker.address,
+                endpoint=worker.reached_at,
+                client_configuration=cast(Any, client),
+                machine_configuration_input=base,
+                config_patches=[
+                    _own_patch(by_document, worker, args["installer_image"], shape),
+                    *shared,
+                    *(pulumi.Output.secret(patch) for patch in worker.config_patches),
+                ],
+                apply_mode="auto",
+                # Stored by an earlier update, since the provider reads it from the state. Back to maintenance mode,
+                # so that the machine can be used again.
+                on_destroy={"reset": True, "reboot": True, "graceful": shape.graceful_removal},
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    additional_secret_outputs=["client_configuration", "machine_configuration"],
+                ),
+            )
+            for worker in shape.workers
+        ]
+
+        names = [worker.name for worker in shape.workers]
+        # URNs are known in a preview, so this orders without hiding the names.
+        self.node_names = pulumi.Output.all(*(resource.urn for resource in applied)).apply(lambda _: names)
+        self.register_outputs({"nodeNames": self.node_names})
+
+
+def _own_patch(
+    by_document: pulumi.Output[bool], worker: MachineShape, installer_image: pulumi.Input[str], shape: _Shape
+) -> pulumi.Output[str]:
+    return pulumi.Output.all(by_document, installer_image).apply(
+        lambda values: config.render(
+            config.one_machine(
+                name=worker.name,
+                hostname_document=values[0],
+                install_disk=worker.install_disk,
+                installer_image=values[1],
+                labels=worker.labels,
+                annotations=worker.annotations,
+                node_subnets=[str(subnet) for subnet in shape.node_subnets],
+            )
+        )
+    )
