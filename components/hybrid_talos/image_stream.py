@@ -179,8 +179,8 @@ def plain_reason(response: requests.Response) -> str:
     """Return the first line of a plain-text error, as the factory writes them; empty for anything else."""
     if not response.headers.get("Content-Type", "").startswith("text/plain"):
         return ""
-    body = response.raw.read(400, decode_content=True) if not response._content_consumed else response.content
-    text = bytes(body).decode(errors="replace").strip().splitlines()
+    body = next(response.iter_content(400), b"")
+    text = body.decode(errors="replace").strip().splitlines()
     return f": {text[0][:300]}" if text else ""
 
 

@@ -1,0 +1,196 @@
+"""The work of AzurePageBlob: a VHD from the factory into a page blob, zeros left out, nothing on disk.
+
+The blob's own metadata says how far it is: `state` is `uploading` until the last byte is in and checked, and
+`complete` from then on, together with the digest of what was downloaded. So a run that was killed is seen by
+the next one, which writes the blob anew, and a blob that is complete is adopted.
+
+The size is not known before the last byte: an xz stream tells it only at its end, and a byte range of that
+end is not something every factory, mirror or proxy serves. A page blob can be resized, and pages never
+written cost nothing, so the blob grows by doubling and is cut to its exact size before the footer goes in.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    HttpResponseError,
+    ResourceNotFoundError,
+    ServiceRequestError,
+)
+from azure.core.pipeline.policies import RetryMode, RetryPolicy
+from azure.storage.blob import BlobClient
+from pulumi.dynamic import DiffResult
+
+from .azure_credential import deployment_credential
+from .disk_image import GIB, SECTOR, FixedVhd
+from .image_source import Properties, open_image, pin_problem
+from .image_stream import ImageError, compression_of
+from .parallel import run_all
+from .schematic import schematic_id
+from .work_provider import WorkError, changed
+
+_WORKERS = 8
+_FIRST_CAPACITY = GIB
+# A role assignment may take ten minutes to work (learn.microsoft.com, RBAC troubleshooting).
+_ROLE_PAUSE_SECONDS, _ROLE_PAUSES = 15, 40
+_KEY = ("account", "container", "blob")
+
+
+def check(news: Properties) -> dict[str, str]:
+    """Return what is wrong with the inputs."""
+    endpoint = news.get("endpoint")
+    if isinstance(endpoint, str) and not endpoint.startswith("https://"):
+        return {"endpoint": "must begin with https://, since a token goes there"}
+    return {}
+
+
+def diff(olds: Properties, news: Properties) -> DiffResult:
+    """Another blob is another resource; another address of the same blob is only recorded."""
+    replaces = [key for key in _KEY if changed(key, olds, news)]
+    if not replaces and (problem := pin_problem(news, olds.get("sha256"))):
+        raise WorkError(problem)
+    # A changed factory URL is no change: the id of the schematic says what is in the blob, not where it is from.
+    moved = any(changed(key, olds, news) for key in ("endpoint", "authority"))
+    return DiffResult(changes=bool(replaces) or moved, replaces=replaces)
+
+
+def create(props: Properties) -> tuple[str, Properties]:
+    """Upload the image, or adopt the blob when an earlier run finished it."""
+    with _errors(props):
+        _wait_for_role(props)
+        with _client(props) as blob:
+            found = _finished(blob)
+            if found is None:
+                found = _upload(blob, props)
+            elif problem := pin_problem(props, found["sha256"]):
+                raise WorkError(problem)
+    return "/".join(props[key] for key in _KEY), {**props, **found}
+
+
+def read(props: Properties) -> Properties | None:
+    """Return the resource as it is; None when the blob is gone or was never finished."""
+    with _errors(props), _client(props) as blob:
+        found = _finished(blob)
+    return None if found is None else {**props, **found}
+
+
+def update(olds: Properties, news: Properties) -> Properties:
+    """Record the new address; the blob stays as it is."""
+    return {**news, **{key: olds[key] for key in ("url", "size", "sha256")}}
+
+
+def delete(props: Properties) -> None:
+    """Delete the blob."""
+    with _errors(props), _client(props) as blob, suppress(ResourceNotFoundError):
+        blob.delete_blob(delete_snapshots="include")
+
+
+def _client(props: Properties, **options: Any) -> BlobClient:
+    return BlobClient(
+        props["endpoint"].replace("{account}", props["account"]),
+        props["container"],
+        props["blob"],
+        credential=deployment_credential(props.get("authority")),
+        **{"initial_backoff": 2, "retry_total": 5, **options},
+    )
+
+
+def _wait_for_role(props: Properties) -> None:
+    """Ask for the blob until the role that was assigned a moment ago is known to the storage service."""
+    if not props.get("role_is_new"):
+        return
+    patient = RetryPolicy(
+        retry_total=_ROLE_PAUSES,
+        retry_status=_ROLE_PAUSES,
+        retry_mode=RetryMode.Fixed,
+        retry_backoff_factor=_ROLE_PAUSE_SECONDS,
+        retry_on_status_codes=[403],
+    )
+    with _client(props, retry_policy=patient) as blob, suppress(ResourceNotFoundError):
+        blob.get_blob_properties()
+
+
+def _finished(blob: BlobClient) -> Properties | None:
+    try:
+        properties = blob.get_blob_properties()
+    except ResourceNotFoundError:
+        return None
+    metadata = properties.metadata or {}
+    if metadata.get("state") != "complete":
+        return None
+    return {"url": blob.url, "size": properties.size, "sha256": metadata.get("sha256", "")}
+
+
+def _upload(blob: BlobClient, props: Properties) -> Properties:
+    packed = compression_of(props["asset"])
+    name = props["asset"].removesuffix(f".{packed.value}") if packed else props["asset"]
+    marks = {"talos_version": props["talos_version"], "schematic": schematic_id(props["schematic"])}
+    with open_image(props) as image:
+        vhd = FixedVhd(image.unpacked(packed), has_footer=name.endswith(".vhd"))
+        pages = vhd.pages()
+        # The first page is taken before the blob is made: what is no image at all leaves nothing behind.
+        first = next(pages, None)
+        if first is None:
+            raise ImageError("the image holds nothing but zeros")
+        blob.create_page_blob(_FIRST_CAPACITY, metadata={**marks, "state": "uploading"})
+        try:
+            _write(blob, first, pages)
+            image.verify(props.get("compressed_sha256"))
+            blob.resize_blob(vhd.file_size)
+            blob.upload_page(vhd.footer, offset=vhd.disk_size, length=SECTOR)
+            finished = {"state": "complete", "sha256": image.sha256}
+            blob.set_blob_metadata({**marks, **finished})
+        except BaseException:
+            # Half an image is of no use; when this fails too, its state says that it is half.
+            with suppress(AzureError):
+                blob.delete_blob()
+            raise
+        return {"url": blob.url, "size": vhd.file_size, "sha256": image.sha256}
+
+
+def _write(blob: BlobClient, first: tuple[int, bytes], rest: Iterator[tuple[int, bytes]]) -> None:
+    def jobs() -> Iterator[Callable[[], object]]:
+        capacity = _FIRST_CAPACITY
+        page: tuple[int, bytes] | None = first
+        while page is not None:
+            offset, data = page
+            if offset + len(data) > capacity:
+                while offset + len(data) > capacity:
+                    capacity *= 2
+                blob.resize_blob(capacity)
+            yield functools.partial(blob.upload_page, data, offset=offset, length=len(data))
+            page = next(rest, None)
+
+    run_all(jobs(), workers=_WORKERS)
+
+
+@contextmanager
+def _errors(props: Properties) -> Iterator[None]:
+    where = f"storage account {props['account']}"
+    try:
+        yield
+    except ClientAuthenticationError as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise WorkError(
+            f"{where}: no Azure identity was found or accepted ({reason}); set ARM_CLIENT_ID, ARM_TENANT_ID and "
+            "a secret or OIDC token, or run `az login`"
+        ) from None
+    except ServiceRequestError:
+        raise WorkError(
+            f"{where}: {props['endpoint']} cannot be reached; check the network and azure.endpoints.blob. If the "
+            "account was deleted, run with --refresh=false"
+        ) from None
+    except HttpResponseError as error:
+        code = getattr(error, "error_code", None) or error.status_code
+        if error.status_code == 403:
+            raise WorkError(
+                f"{where}: this identity may not write blobs ({code}); give it the role 'Storage Blob Data "
+                "Contributor' on the account, or set azure.uploader_principal_id to its object id"
+            ) from None
+        raise WorkError(f"{where}: {error.reason} ({code})") from None
+    except AzureError as error:
+        raise WorkError(f"{where}: the connection broke ({type(error).__name__}); run `pulumi up` again") from None

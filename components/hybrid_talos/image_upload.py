@@ -1,0 +1,125 @@
+"""Custom resources that put an image where a cloud can make a machine image of it.
+
+The providers here are shells whose module and names stand in every state that has one: they are never
+renamed or moved, and hold no code (docs/adr/0001-custom-resources.md). The work is in azure_page_blob and
+aliyun_oss_object. This module is imported by Pulumi's dynamic provider and must stay light.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, NotRequired, TypedDict
+
+import pulumi
+from pulumi import dynamic
+
+from .work_provider import WorkProvider
+
+
+class ImageSource(TypedDict):
+    """Where an upload takes its image from. All plain, so that a preview knows what will be uploaded."""
+
+    factory_url: str
+    """The Image Factory."""
+    factory_ca: NotRequired[str | None]
+    """PEM text of one more certificate authority to trust for the factory."""
+    schematic: str
+    """Canonical YAML of the schematic."""
+    extensions: Sequence[str]
+    """Its system extensions."""
+    talos_version: str
+    """Talos release, with or without a leading `v`."""
+    asset: str
+    """File name of the asset, such as `azure-amd64.vhd.xz`."""
+    compressed_sha256: NotRequired[str | None]
+    """SHA-256 that the download must have, packed as it comes; any when left out."""
+
+
+class AzurePageBlobProvider(WorkProvider):
+    """Shell of AzurePageBlob."""
+
+    work: ClassVar[str] = "azure_page_blob"
+
+
+class AliyunOssObjectProvider(WorkProvider):
+    """Shell of AliyunOssObject."""
+
+    work: ClassVar[str] = "aliyun_oss_object"
+
+
+class AzurePageBlob(dynamic.Resource, module="image", name="AzurePageBlob"):
+    """A VHD from the factory in a page blob. Named for its content: other content is another blob."""
+
+    blob: pulumi.Output[str]
+    """Name of the blob, known when the blob is complete."""
+    url: pulumi.Output[str]
+    """Where the blob lies."""
+    size: pulumi.Output[float]
+    """Bytes of the VHD, footer included."""
+    sha256: pulumi.Output[str]
+    """SHA-256 of what was downloaded, packed as it came."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        account: pulumi.Input[str],
+        container: pulumi.Input[str],
+        blob: str,
+        endpoint: pulumi.Input[str],
+        source: ImageSource,
+        authority: str | None = None,
+        role_is_new: bool = False,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Upload ``source`` to ``blob``.
+
+        ``endpoint`` is the blob endpoint of the account, or a pattern of it with `{account}`; ``authority``
+        the login host of a national cloud. ``role_is_new`` waits up to ten minutes until the identity may
+        write.
+        """
+        props = {
+            **source,
+            "account": account,
+            "container": container,
+            "blob": blob,
+            "endpoint": endpoint,
+            "authority": authority,
+            "role_is_new": role_is_new,
+            "url": None,
+            "size": None,
+            "sha256": None,
+        }
+        super().__init__(AzurePageBlobProvider(), name, props, opts)
+
+
+class AliyunOssObject(dynamic.Resource, module="image", name="AliyunOssObject"):
+    """A qcow2 from the factory in an OSS bucket. Named for its content: other content is another object."""
+
+    key: pulumi.Output[str]
+    """Key of the object, known when the object is complete."""
+    disk_gib: pulumi.Output[float]
+    """Whole GiB that hold the disk inside."""
+    sha256: pulumi.Output[str]
+    """SHA-256 of what was downloaded."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        region: str,
+        bucket: pulumi.Input[str],
+        key: str,
+        endpoint: str,
+        source: ImageSource,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Upload ``source`` to ``key``. ``endpoint`` is OSS in that region, or a pattern with `{region}`."""
+        props = {
+            **source,
+            "region": region,
+            "bucket": bucket,
+            "key": key,
+            "endpoint": endpoint,
+            "disk_gib": None,
+            "sha256": None,
+        }
+        super().__init__(AliyunOssObjectProvider(), name, props, opts)
