@@ -9,36 +9,29 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from hybrid_talos.cluster_endpoint import EndpointKind
+from hybrid_talos.cni import Cni
+from hybrid_talos.mesh_plan import Granularity, MeshKind
+from hybrid_talos.node_template import TaintEffect
 from pydantic import ValidationError
 
-from .settings_clouds import (
-    AliyunPool,
-    AliyunSettings,
-    AutoscalerDeployment,
-    AutoscalerSettings,
-    AzureEnvironment,
-    AzurePool,
-    AzureSettings,
-    CloudNetwork,
-    Spot,
-)
+from .settings_aliyun import AliyunPool, AliyunSettings
+from .settings_autoscaler import AutoscalerDeployment, AutoscalerSettings
+from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
 from .settings_cluster import (
     Arch,
     ClusterSettings,
-    Cni,
     Endpoint,
-    EndpointKind,
-    Granularity,
     ImageSettings,
     Location,
     Machine,
-    MeshKind,
     MeshSettings,
     OtherLocation,
 )
 from .settings_errors import KEY, Problem, SettingsError, closest, problems_of
-from .settings_labels import Effect, Taint
+from .settings_labels import Taint
 from .settings_partial import partial
+from .settings_pools import CloudNetwork, Spot
 from .settings_rules import problems_between
 from .settings_tree import STACKS, Settings, Tree
 
@@ -55,7 +48,6 @@ __all__ = [
     "CloudNetwork",
     "ClusterSettings",
     "Cni",
-    "Effect",
     "Endpoint",
     "EndpointKind",
     "Granularity",
@@ -69,6 +61,7 @@ __all__ = [
     "SettingsError",
     "Spot",
     "Taint",
+    "TaintEffect",
     "load",
 ]
 
@@ -107,4 +100,13 @@ def load(stack: str, document: Mapping[str, Any]) -> Settings:
         problems += problems_between(known, tree, whole=True)
     if problems:
         raise SettingsError(map(str, problems))
-    return Settings(stack=stack, tree=tree)
+    return Settings(
+        stack=stack,
+        cluster=tree.cluster,
+        image=tree.image,
+        mesh=tree.mesh,
+        azure=tree.azure,
+        aliyun=tree.aliyun,
+        autoscaler=tree.autoscaler,
+        cluster_stack=tree.cluster_stack,
+    )

@@ -5,9 +5,9 @@ address, a range, a number or a name: somebody may have pasted a secret into the
 """
 
 import re
-from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv4Network
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
@@ -17,6 +17,9 @@ from hybrid_talos.versions import text as minor_text
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 
+S = TypeVar("S")
+T = TypeVar("T")
+
 SECRET_IN_SETTINGS = (
     "a secret does not belong in hybrid-talos:settings, which can be read in the state: remove it here, "
     "treat it as known to others if this file was shared, and use"
@@ -25,6 +28,14 @@ SECRET_IN_SETTINGS = (
 
 class UnparsedError(Exception):
     """A field was asked for that did not parse; rules that need it have nothing to say."""
+
+
+def part(whole: S, get: Callable[[S], T]) -> T | None:
+    """Return what ``get`` finds in ``whole``, or None when it needs a field that did not parse."""
+    try:
+        return get(whole)
+    except UnparsedError:
+        return None
 
 
 class Section(BaseModel):
@@ -89,16 +100,18 @@ def _contract(value: str) -> str:
 
 
 def _network(value: Any) -> Any:
-    return parse_network(trimmed(value)) if isinstance(value, str) else value
+    if isinstance(value, str):
+        parse_network(trimmed(value))
+    return value
 
 
 def _address(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return IPv4Address(trimmed(value))
-    except ValueError:
-        raise ValueError("must be an IPv4 address such as 192.0.2.11, without a prefix length") from None
+    if isinstance(value, str):
+        try:
+            IPv4Address(trimmed(value))
+        except AddressValueError:
+            raise ValueError("must be an IPv4 address such as 192.0.2.11, without a prefix length") from None
+    return value
 
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)

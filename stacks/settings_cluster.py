@@ -5,6 +5,9 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, Any
 
+from hybrid_talos.cluster_endpoint import EndpointKind
+from hybrid_talos.cni import Cni
+from hybrid_talos.mesh_plan import Granularity, MeshKind
 from hybrid_talos.versions import newest_contract
 from hybrid_talos.versions import text as minor_text
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -26,40 +29,11 @@ from .settings_base import (
 )
 
 
-class EndpointKind(StrEnum):
-    """What stands behind the address that clients and machines reach the Kubernetes API at."""
-
-    DNS = "dns"
-    LOAD_BALANCER = "loadBalancer"
-    VIP = "vip"
-
-
 class Arch(StrEnum):
     """Processor architecture of machines and their images."""
 
     AMD64 = "amd64"
     ARM64 = "arm64"
-
-
-class MeshKind(StrEnum):
-    """What joins the locations."""
-
-    KILO = "kilo"
-    KUBESPAN = "kubespan"
-
-
-class Cni(StrEnum):
-    """The network of the pods."""
-
-    FLANNEL = "flannel"
-    CILIUM = "cilium"
-
-
-class Granularity(StrEnum):
-    """Whether each node has tunnels to all others, or one leader for each location has."""
-
-    FULL = "full"
-    LOCATION = "location"
 
 
 class Endpoint(Section):
@@ -71,6 +45,8 @@ class Endpoint(Section):
     """TCP port of the API."""
     kind: EndpointKind
     """dns, loadBalancer or vip."""
+    interface: Annotated[str, form(r"[A-Za-z0-9._-]{1,15}", "be the name of a link, such as enp1s0")] | None = None
+    """For kind vip: the link that carries the address; left out, the only physical one of each control plane."""
     allow_member_address: bool = False
     """Accept the address of one control plane as the endpoint of several: with that machine the API is gone."""
     private_route: bool = False
@@ -83,7 +59,9 @@ class Machine(Section):
     name: HostName
     """Host name, which is also the node's name."""
     address: Address
-    """IPv4 address at which the Talos API of the machine is reached."""
+    """IPv4 address of the machine in its location."""
+    public_address: Address | None = None
+    """IPv4 address at which operators and this program reach the machine, where it is not `address`."""
     install_disk: Annotated[str, form(r"/dev/\S+", "be the path of a disk, such as /dev/sda")] = "/dev/sda"
     """Disk that Talos is installed on; everything on it is lost."""
     config_patches: tuple[Patch, ...] = ()

@@ -3,7 +3,7 @@
 import difflib
 import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import pulumi
@@ -175,9 +175,15 @@ def _words(root: type[Section], error: ErrorDetails) -> str:
 
 def problems_of(root: type[Section], error: ValidationError) -> list[Problem]:
     """Return a problem for each error of pydantic. Its input is looked at for its kind alone, never shown."""
-    return [
-        Problem(path_of(detail["loc"]), _words(root, detail))
-        for detail in error.errors(include_url=False)
-        # A default that hangs on a field that did not parse is no problem of its own.
-        if detail["type"] != "default_factory_not_called"
-    ]
+    details = error.errors(include_url=False)
+    places = [detail["loc"] for detail in details]
+
+    def follows(detail: ErrorDetails) -> bool:
+        """Whether an error only follows from another, as of a list that its bad items leave empty."""
+        size = len(detail["loc"])
+        inside = (place for place in places if len(place) > size and place[:size] == detail["loc"])
+        return detail["type"] == "default_factory_not_called" or (
+            detail["type"] == "too_short" and next(inside, None) is not None
+        )
+
+    return [Problem(path_of(detail["loc"]), _words(root, detail)) for detail in details if not follows(detail)]

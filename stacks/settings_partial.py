@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
@@ -15,7 +15,7 @@ from .settings_errors import bare, is_section
 S = TypeVar("S", bound=Section)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _adapter(section: type[Section], name: str) -> TypeAdapter[Any]:
     field = section.model_fields[name]
     kind: Any = field.annotation
@@ -65,7 +65,8 @@ def partial(section: type[S], data: Any) -> S:
         if values.get(name) is PydanticUndefined:
             unparsed.add(name)
     fields_set = {name for name, field in section.model_fields.items() if (field.alias or name) in given}
-    made = section.model_construct(_fields_set=fields_set, **values)
+    # Cast, because the plugin of pydantic for mypy gives the base class here.
+    made = cast(S, section.model_construct(_fields_set=fields_set, **values))
     for name in unparsed:
         made.__dict__.pop(name, None)
     return made

@@ -61,8 +61,9 @@ class Conflict(NamedTuple):
 
     def __str__(self) -> str:
         """Say which ranges of which owners are in each other's way."""
+        where = f", {self.first.setting}" if self.first.setting else ""
         return (
-            f"{self.second.network} ({self.second.owner}) overlaps {self.first.network} ({self.first.owner}); "
+            f"{self.second.network} ({self.second.owner}) overlaps {self.first.network} ({self.first.owner}{where}); "
             "choose ranges that do not touch"
         )
 

@@ -1,0 +1,93 @@
+"""The settings of the worker pools on Alibaba Cloud."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from typing import Annotated
+
+from pydantic import Field
+
+from .settings_base import Network, Patch, Section, TrustedUrl, form
+from .settings_labels import AliyunTags, Labels, Taint
+from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Spot, networks_of
+
+AliyunRegion = Annotated[
+    str, form(r"[a-z]{2}(-[a-z]+)+(-[0-9]{1,2})?", "be a region of Alibaba Cloud, such as cn-hangzhou")
+]
+"""A region of Alibaba Cloud."""
+AliyunZone = Annotated[str, form(r"[a-z]{2}(-[a-z0-9]+)+", "be a zone of Alibaba Cloud, such as cn-hangzhou-h")]
+"""A zone of Alibaba Cloud."""
+
+
+class AliyunEndpoints(Section):
+    """Addresses of Alibaba Cloud's services, where they are not the region's usual ones."""
+
+    oss: TrustedUrl | None = None
+    """Object storage, such as https://oss-cn-hangzhou.aliyuncs.com."""
+
+
+class AliyunPool(Section):
+    """A scaling group of workers on Alibaba Cloud."""
+
+    name: Annotated[
+        str,
+        form(POOL_NAME, POOL_NAME_WORDS, 30),
+    ]
+    """Name of the pool."""
+    zones: Mapping[AliyunZone, Network] = Field(min_length=1)
+    """Range of the pool's vSwitch in each zone, by the zone's id, inside vpcCidr."""
+    instance_types: tuple[
+        Annotated[str, form(r"ecs\.[a-z0-9-]+\.[a-z0-9-]+", "be an instance type, such as ecs.g7.large")], ...
+    ] = Field(min_length=1, max_length=10)
+    """Instance types of one CPU and memory, most wanted first: the autoscaler plans with the first."""
+    min_size: MinSize = 0
+    """Fewest machines."""
+    max_size: MaxSize
+    """Most machines that the autoscaler may ask for."""
+    region: AliyunRegion | None = None
+    """Region of this pool, if it differs from the section's."""
+    vpc_cidr: Network | None = None
+    """Range of the network of this pool, if it differs from the section's."""
+    public_ips: bool = False
+    """Give each machine a public address; without, they leave through a NAT gateway and none can call them."""
+    labels: Labels = {}
+    """Labels of the nodes; they become tags of the scaling configuration."""
+    taints: tuple[Taint, ...] = ()
+    """Taints of the nodes; only with a minSize of 1 or more."""
+    spot: Spot | None = None
+    """Present for spot machines."""
+    system_disk_category: Annotated[str, form(r"cloud(_[a-z]+)?", "be a kind of disk, such as cloud_essd")] | None = (
+        None
+    )
+    """Kind of the system disk; left out for the library's choice."""
+    system_disk_size_gb: int | None = Field(default=None, ge=20, le=2048)
+    """Size of the system disk in GiB; left out for the library's choice."""
+    config_patches: tuple[Patch, ...] = ()
+    """Talos patches for the machines of this pool."""
+
+
+class AliyunSettings(Section):
+    """Worker pools on Alibaba Cloud."""
+
+    region: AliyunRegion
+    """Region of the pools."""
+    vpc_cidr: Network
+    """Range of the network of the pools."""
+    pools: tuple[AliyunPool, ...] = Field(min_length=1)
+    """The pools."""
+    endpoints: AliyunEndpoints = AliyunEndpoints()
+    """Addresses of services, where they are not the region's usual ones."""
+    tags: AliyunTags = {}
+    """Tags of every resource."""
+
+    def region_of(self, pool: AliyunPool) -> str:
+        """Return the region of a pool."""
+        return self.region if pool.region is None else pool.region
+
+    def vpc_cidr_of(self, pool: AliyunPool) -> IPv4Network:
+        """Return the range of the network of a pool."""
+        return self.vpc_cidr if pool.vpc_cidr is None else pool.vpc_cidr
+
+    def networks(self) -> tuple[CloudNetwork, ...]:
+        """Return the networks that the pools need, in the order of the pools."""
+        pairs = [(self.region_of(pool), self.vpc_cidr_of(pool), pool.name) for pool in self.pools]
+        return networks_of("aliyun", (self.region, self.vpc_cidr), pairs)
