@@ -106,6 +106,12 @@ class Kind:
         """Return the thing's outputs as they are now, or None when it is gone."""
         raise NotImplementedError
 
+    def imported_inputs(self, call: Call, id: str, outputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the inputs of a thing that is imported: the outputs that are inputs too."""
+        schema = sdk_schema.resource(self.token)
+        known = schema.inputs if schema else {}
+        return {key: value for key, value in outputs.items() if key in known}
+
     def update(self, call: Call, id: str, state: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
         """Change the thing in place; return all its outputs."""
         raise NotImplementedError
@@ -259,9 +265,7 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         if outputs is None:
             return provider_pb2.ReadResponse(id="")
         if not request.inputs.fields:
-            schema = sdk_schema.resource(token)
-            known = schema.inputs if schema else {}
-            inputs = {key: value for key, value in outputs.items() if key in known}
+            inputs = kind.imported_inputs(call, request.id, outputs)
         return provider_pb2.ReadResponse(
             id=request.id,
             properties=wire.encode(kind.marked(outputs, inputs)),
