@@ -233,6 +233,7 @@ class AliyunWorkerPool(pulumi.ComponentResource):
         encoded: pulumi.Output[str] = pulumi.Output.all(
             base=args["machine_config"], mesh=mesh, patches=list(args.get("config_patches", []))
         ).apply(user_data)
+        secret: pulumi.Output[str] = pulumi.Output.secret(encoded)
         ess.ScalingConfiguration(
             f"{name}-machine",
             scaling_group_id=self.scaling_group.id,
@@ -251,7 +252,7 @@ class AliyunWorkerPool(pulumi.ComponentResource):
             system_disk_category=shape.system_disk_category.value,
             system_disk_size=shape.system_disk_size_gb,
             # Already base64: the provider encodes only what is not, and a plain text may happen to look encoded.
-            user_data=pulumi.Output.secret(encoded),
+            user_data=secret,
             # Talos reads its configuration and its instance id there.
             http_endpoint="enabled",
             # Every one of them is a label in the autoscaler's template, hence none of the user's tags.

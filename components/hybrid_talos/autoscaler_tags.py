@@ -111,12 +111,11 @@ def alibaba_tag_problems(tags: Mapping[str, str], owner: str = "tags") -> list[s
             )
         if name.lower().startswith(("aliyun", "acs:")) or "://" in name:
             problems.append(f"{owner}: {name[:40]} begins as Alibaba Cloud's own tags do")
-        # Older pages refuse values that begin with `aliyun` too; ECS's current API reference does not, and the pool's
-        # own label begins so.
-        if len(tags[name]) > _ALIBABA_MOST_VALUE or tags[name].lower().startswith(("acs:", "http:", "https:")):
+        value = tags[name].lower()
+        if len(value) > _ALIBABA_MOST_VALUE or value.startswith(("aliyun", "acs:", "http:", "https:")):
             problems.append(
                 f"{owner}: the value of {name[:40]} must have at most {_ALIBABA_MOST_VALUE} characters and not "
-                "begin with acs:, http:// or https://"
+                "begin with aliyun, acs:, http:// or https://"
             )
     if len(tags) > _ALIBABA_MOST_TAGS:
         problems.append(f"{owner}: make {len(tags)} tags, and Alibaba Cloud takes {_ALIBABA_MOST_TAGS}")

@@ -16,7 +16,7 @@ from .machine_config import node_labels, register_with_taints
 from .talos_yaml import Document
 
 POOL_LABEL = "hybrid-talos.dev/pool"
-"""Label that tells the nodes of one pool from all others; its value is `<cloud>-<pool>`."""
+"""Label that tells the nodes of one pool from all others: `azure-workers`, `alibaba-workers`."""
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
@@ -82,14 +82,28 @@ def node_template(
     ``zone`` is the zone label that the cloud controller will write, given when all machines of the pool are in one.
     ValueError when ``pool`` gives no label value, or ``labels`` claims another pool.
     """
-    own = pool if pool.startswith(f"{cloud}-") else f"{cloud}-{pool}"
-    problem = _value_problem(own)
+    problem = (
+        _NAME.fullmatch(pool) is None and "must have letters, digits, -, _ or ., and begin and end with the first two"
+    )
+    own = pool_label_value(cloud, pool)
+    problem = problem or _value_problem(own)
     if problem:
         raise ValueError(f"the pool's name becomes the value of the label {POOL_LABEL}: {problem}")
     if labels.get(POOL_LABEL, own) != own:
         raise ValueError(f"labels.{POOL_LABEL}: is set by the pool itself, to {own}")
     placement = {ZONE_LABEL: zone} if zone is not None and ZONE_LABEL not in labels else {}
     return NodeTemplate(dict(sorted({**labels, POOL_LABEL: own}.items())), tuple(sorted(taints)), placement)
+
+
+def pool_label_value(cloud: str, pool: str) -> str:
+    """Return the value of the label that tells a pool from all others; no two pools have the same.
+
+    A name that begins with its cloud is not prefixed twice; the dot keeps the others apart from those. Alibaba Cloud
+    is spelt out, because the value becomes a tag there, and those may not begin with `aliyun`.
+    """
+    word = {"aliyun": "alibaba"}.get(cloud, cloud)
+    rest = pool.removeprefix(f"{cloud}-")
+    return f"{word}.{pool}" if rest == pool else f"{word}-{rest}"
 
 
 def config_patches(template: NodeTemplate) -> list[Document]:
