@@ -1,0 +1,283 @@
+"""The Cluster Autoscaler's rights, flags, environment and pod, for either cloud.
+
+Facts: kubernetes/autoscaler `cluster-autoscaler/`, tag 1.36.1: chart `templates/clusterrole.yaml` and `role.yaml`,
+`config/flags/flags.go`, `cloudprovider/azure/README.md`, `cloudprovider/alicloud/README.md`.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from ._contract import BadInputs
+from .manifests import (
+    KUBE_SYSTEM,
+    after,
+    control_plane_affinity,
+    control_plane_tolerations,
+    labels,
+    managed,
+    restricted_container,
+    restricted_pod,
+)
+from .node_group import NodeGroup
+
+REPOSITORY = "registry.k8s.io/autoscaling/cluster-autoscaler"
+
+PORT = 8085
+"""Where the autoscaler serves health checks and metrics."""
+
+CREDENTIALS_ANNOTATION = "hybrid-talos.dev/credentials"
+"""Pod annotation that changes with the credentials, so that a new one makes a new pod."""
+
+_NONROOT = 65532  # user of the image's base, gcr.io/distroless/static:nonroot
+
+
+@dataclass(frozen=True)
+class Autoscaler:
+    """One autoscaler: how it is named and what it runs with."""
+
+    stem: str
+    cloud_provider: str
+    image: str
+    flags: Mapping[str, str]
+    """Flags without their dashes."""
+    environment: Mapping[str, pulumi.Input[str]]
+    """Plain environment."""
+    credentials: Mapping[str, pulumi.Input[str]]
+    """Environment that comes from the Secret, by the variable's name."""
+
+    @property
+    def status_map(self) -> str:
+        """Name of the ConfigMap that it writes its status to."""
+        return f"{self.stem}-status"
+
+
+def cluster_rules() -> list[dict[str, Any]]:
+    """Return what the autoscaler may do in the whole cluster.
+
+    The upstream chart's rules less those on Endpoints, which served a lock that is no longer there, and on the
+    `extensions` group, which no served version has; with `volumeattachments` and `resource.k8s.io`, without which
+    1.35 and later wait for their caches for ever.
+    """
+    read = ["get", "list", "watch"]
+
+    def rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, Any]:
+        return {"api_groups": [group], "resources": resources, "verbs": verbs}
+
+    return [
+        rule("", ["events"], ["create", "patch"]),
+        rule("", ["pods/eviction"], ["create"]),
+        rule("", ["pods/status"], ["update"]),
+        rule("", ["nodes"], [*read, "update"]),
+        rule(
+            "",
+            [
+                "namespaces",
+                "persistentvolumeclaims",
+                "persistentvolumes",
+                "pods",
+                "replicationcontrollers",
+                "services",
+            ],
+            read,
+        ),
+        rule("apps", ["daemonsets", "replicasets", "statefulsets"], read),
+        rule("batch", ["cronjobs", "jobs"], read),
+        rule("batch", ["jobs"], ["patch"]),
+        rule("policy", ["poddisruptionbudgets"], read),
+        rule("resource.k8s.io", ["deviceclasses", "resourceclaims", "resourceslices"], read),
+        rule(
+            "storage.k8s.io",
+            ["csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"],
+            read,
+        ),
+    ]
+
+
+def namespaced_rules(autoscaler: Autoscaler) -> list[dict[str, Any]]:
+    """Return what the autoscaler may do in its own namespace: its lease and its status."""
+    return [
+        {"api_groups": [""], "resources": ["configmaps"], "verbs": ["create", "list", "watch"]},
+        {
+            "api_groups": [""],
+            "resources": ["configmaps"],
+            "resource_names": [autoscaler.status_map],
+            "verbs": ["delete", "get", "update"],
+        },
+        {"api_groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "api_groups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resource_names": [autoscaler.stem],
+            "verbs": ["get", "update"],
+        },
+    ]
+
+
+def read_group(owner: str, key: str, cloud: str, group: Mapping[str, Any]) -> NodeGroup:
+    """Return a pool's node group, checked; BadInputs when it cannot be one of this autoscaler's.
+
+    Accepts the camelCase keys and float numbers of a group that has come through the engine.
+    """
+
+    def of(snake: str, camel: str) -> Any:
+        return group.get(snake, group.get(camel))
+
+    least, most = of("min_size", "minSize"), of("max_size", "maxSize")
+    name = group.get("name")
+    where = f"{owner}: node_groups.{key}"
+    if not isinstance(name, str) or not name or name != name.strip() or ":" in name:
+        raise BadInputs(f"{where}: has no name that the cloud knows it by")
+    if group.get("cloud") != cloud:
+        raise BadInputs(f"{where}: is a group of {group.get('cloud')}, this autoscaler is for {cloud}")
+    if least is None or most is None or not 0 <= int(least) <= int(most) or int(most) < 1:
+        raise BadInputs(f"{where}: sizes must be 0 or more, the smallest at most the largest, the largest 1 or more")
+    return NodeGroup(
+        cloud=cloud,
+        name=name,
+        min_size=int(least),
+        max_size=int(most),
+        labels=dict(group.get("labels") or {}),
+        taints=list(group.get("taints") or []),
+    )
+
+
+def nodes_flag(group: Mapping[str, Any]) -> str:
+    """Return the flag that names a group with its bounds."""
+    return f"--nodes={group['min_size']}:{group['max_size']}:{group['name']}"
+
+
+def trimmed(owner: str, key: str, value: str) -> str:
+    """Return a value that comes as an output; BadInputs, without the value, when it is empty or has white space around.
+
+    A line break at the end of a credential reaches the cloud as `%0A` in a request (kubernetes/autoscaler#3137).
+    """
+    if not value or value != value.strip():
+        raise BadInputs(
+            f"{owner}: {key}: is empty or has white space around it; "
+            "set it again without, as with `pulumi config set --secret`, which reads the value from the terminal"
+        )
+    return value
+
+
+def fingerprint(stem: str, values: Sequence[str]) -> str:
+    """Return a short text that changes with the credentials and gives no hold on them.
+
+    Whoever may read pods sees it in the cluster. So it is slow to compute, salted with the autoscaler's name, and
+    too short to confirm a guess. In previews and in the state it is a secret, since it is made from one.
+    """
+    joined = "\0".join(values).encode()
+    return hashlib.pbkdf2_hmac("sha256", joined, f"hybrid-talos/{stem}".encode(), 50_000, dklen=6).hex()
+
+
+def _pod(autoscaler: Autoscaler, nodes: Sequence[pulumi.Input[str]]) -> dict[str, Any]:
+    plain = [{"name": key, "value": value} for key, value in sorted(autoscaler.environment.items())]
+    secret = [
+        {"name": key, "value_from": {"secret_key_ref": {"name": autoscaler.stem, "key": key}}}
+        for key in sorted(autoscaler.credentials)
+    ]
+    probe = {"http_get": {"path": "/health-check", "port": PORT}}
+    return {
+        "service_account_name": autoscaler.stem,
+        "priority_class_name": "system-cluster-critical",
+        # Never on a machine that it might take away.
+        "affinity": control_plane_affinity(),
+        "tolerations": control_plane_tolerations(),
+        "security_context": restricted_pod(_NONROOT),
+        "containers": [
+            {
+                "name": "cluster-autoscaler",
+                "image": autoscaler.image,
+                "command": ["./cluster-autoscaler"],
+                "args": [
+                    f"--cloud-provider={autoscaler.cloud_provider}",
+                    f"--namespace={KUBE_SYSTEM}",
+                    # Each autoscaler of a cluster has its own; with the default they would take turns.
+                    f"--leader-elect-resource-name={autoscaler.stem}",
+                    f"--status-config-map-name={autoscaler.status_map}",
+                    *(f"--{key}={value}" for key, value in sorted(autoscaler.flags.items())),
+                    *nodes,
+                ],
+                "env": [*plain, *secret],
+                "ports": [{"name": "metrics", "container_port": PORT, "protocol": "TCP"}],
+                # A first list of the cloud's groups may take a while; it is unhealthy only when its loop stands still.
+                "liveness_probe": {**probe, "initial_delay_seconds": 60, "period_seconds": 30, "failure_threshold": 5},
+                "readiness_probe": {**probe, "period_seconds": 10},
+                "resources": {"requests": {"cpu": "100m", "memory": "300Mi"}, "limits": {"memory": "1Gi"}},
+                "security_context": restricted_container(),
+            }
+        ],
+    }
+
+
+def deploy_autoscaler(
+    name: str,
+    autoscaler: Autoscaler,
+    groups: Sequence[pulumi.Output[NodeGroup]],
+    child: pulumi.ResourceOptions,
+    rights: Sequence[pulumi.Resource],
+) -> kubernetes.apps.v1.Deployment:
+    """Declare the autoscaler as children of the component ``name``; ``rights`` are its rights in the cloud."""
+    stem = autoscaler.stem
+    selector = labels("cluster-autoscaler", stem)
+    cluster_wide = {"name": stem, "labels": managed(selector)}
+    inside = {**cluster_wide, "namespace": KUBE_SYSTEM}
+    subject = {"kind": "ServiceAccount", "name": stem, "namespace": KUBE_SYSTEM}
+    group = "rbac.authorization.k8s.io"
+
+    account = kubernetes.core.v1.ServiceAccount(f"{name}-account", metadata=inside, opts=child)
+    cluster_role = kubernetes.rbac.v1.ClusterRole(
+        f"{name}-cluster-role", metadata=cluster_wide, rules=cluster_rules(), opts=child
+    )
+    cluster_binding = kubernetes.rbac.v1.ClusterRoleBinding(
+        f"{name}-cluster-binding",
+        metadata=cluster_wide,
+        role_ref={"api_group": group, "kind": "ClusterRole", "name": stem},
+        subjects=[subject],
+        opts=after(child, cluster_role),  # a binding keeps the role's name, which must exist
+    )
+    role = kubernetes.rbac.v1.Role(f"{name}-role", metadata=inside, rules=namespaced_rules(autoscaler), opts=child)
+    binding = kubernetes.rbac.v1.RoleBinding(
+        f"{name}-binding",
+        metadata=inside,
+        role_ref={"api_group": group, "kind": "Role", "name": stem},
+        subjects=[subject],
+        opts=after(child, role),  # as above
+    )
+    secret = kubernetes.core.v1.Secret(
+        f"{name}-credentials",
+        metadata=inside,
+        type="Opaque",
+        # As text: the API server encodes it, once.
+        string_data={key: pulumi.Output.secret(value) for key, value in autoscaler.credentials.items()},
+        opts=child,
+    )
+    mark = pulumi.Output.secret(pulumi.Output.all(*autoscaler.credentials.values())).apply(
+        lambda values: fingerprint(stem, values)
+    )
+    kubernetes.policy.v1.PodDisruptionBudget(
+        f"{name}-budget",
+        metadata=inside,
+        # Of one pod, one may go: with none, a control plane that hosts it could never be drained.
+        spec={"max_unavailable": 1, "selector": {"match_labels": selector}},
+        opts=child,
+    )
+    return kubernetes.apps.v1.Deployment(
+        f"{name}-deployment",
+        metadata=inside,
+        spec={
+            "replicas": 1,
+            "selector": {"match_labels": selector},
+            "template": {
+                "metadata": {"labels": managed(selector), "annotations": {CREDENTIALS_ANNOTATION: mark}},
+                "spec": cast(Any, _pod(autoscaler, [one.apply(nodes_flag) for one in groups])),
+            },
+        },
+        # Without its rights, here and in the cloud, it ends at once. It names its groups as outputs of the pools, so it
+        # comes after them and goes before them. Never deleted_with anything, or it would go on making machines.
+        opts=after(child, account, cluster_binding, binding, secret, *rights),
+    )
