@@ -1,0 +1,1 @@
+"""The simulated Talos provider and its machines; the real talosctl makes every secret, config and patch."""
