@@ -3,24 +3,26 @@
 from typing import Any
 
 import pulumi
-from hybrid_talos.aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
+from hybrid_talos.aliyun_image import AliyunImageArgs
+from hybrid_talos.aliyun_worker_pool import AliyunDiskCategory, AliyunWorkerPool, AliyunWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import ClusterAutoscaler
-from hybrid_talos.talos_image import Platform, TalosImage
+from hybrid_talos.talos_image import Arch, Platform, TalosImage
 from pulumi_alicloud import vpc
 
-from .burst import Burst
+from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
-from .networks import AliyunNetwork, aliyun_networks
 from .providers import aliyun_provider
 from .secrets import Secrets
-from .settings import AliyunPool, Settings
+from .settings import AliyunPool, CloudNetwork, Settings
 
 
 def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     """Build the settings' Alibaba pools for the cluster that ``joined`` describes."""
     aliyun = settings.aliyun
     assert aliyun is not None
-    networks = aliyun_networks(settings)
+    networks = sorted(aliyun.networks(), key=lambda net: net.name)
+    by_name = {pool.name: pool for pool in aliyun.pools}
+    tags = {**aliyun.tags, "hybrid-talos-cluster": settings.cluster.name}
     regions = sorted({net.region for net in networks} | {aliyun.region})
     providers = {region: aliyun_provider(region) for region in regions}
     images = {region: _image(settings, region, providers[region]) for region in regions}
@@ -30,15 +32,15 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         network = vpc.Network(
             net.name,
             vpc_name=f"{settings.cluster.name}-{net.name}",
-            cidr_block=net.cidr,
-            tags={"hybrid-talos-cluster": settings.cluster.name},
+            cidr_block=str(net.cidr),
+            tags=tags,
             opts=pulumi.ResourceOptions(provider=providers[net.region]),
         )
-        for pool in net.pools:
-            pool_regions[pool.name] = net.region
-            pools[pool.name] = AliyunWorkerPool(
-                f"aliyun-{pool.name}",
-                _pool_args(settings, pool, net, joined, images[net.region], network),
+        for name in sorted(net.pools):
+            pool_regions[name] = net.region
+            pools[name] = AliyunWorkerPool(
+                f"aliyun-{name}",
+                _pool_args(settings, by_name[name], net, joined, images[net.region], network),
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[providers[net.region]], depends_on=list(joined.ready)),
             )
@@ -61,6 +63,9 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
 def _image(settings: Settings, region: str, provider: pulumi.ProviderResource) -> TalosImage:
     aliyun = settings.aliyun
     assert aliyun is not None
+    target: AliyunImageArgs = {"region": region}
+    if aliyun.endpoints.oss is not None:
+        target["endpoints"] = {"oss": aliyun.endpoints.oss}
     return TalosImage(
         f"image-aliyun-{region}",
         {
@@ -69,8 +74,8 @@ def _image(settings: Settings, region: str, provider: pulumi.ProviderResource) -
             "factory_url": settings.image.factory_url,
             "extensions": list(settings.image.extensions),
             "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": settings.image.arch,
-            "aliyun": {"region": region, "endpoints": {"oss": aliyun.endpoints.oss}},
+            "arch": Arch(settings.image.arch.value),
+            "aliyun": target,
         },
         pulumi.ResourceOptions(providers=[provider]),
     )
@@ -115,11 +120,13 @@ def _autoscaler(
 def _pool_args(
     settings: Settings,
     pool: AliyunPool,
-    net: AliyunNetwork,
+    net: CloudNetwork,
     joined: Joined,
     image: TalosImage,
     network: vpc.Network,
 ) -> AliyunWorkerPoolArgs:
+    aliyun = settings.aliyun
+    assert aliyun is not None
     args: AliyunWorkerPoolArgs = {
         "region": net.region,
         "vpc_id": network.id,
@@ -132,8 +139,17 @@ def _pool_args(
         "talos_version": settings.cluster.talos_version,
         "public_ips": pool.public_ips,
         "labels": dict(sorted(pool.labels.items())),
-        "tags": {"hybrid-talos-cluster": settings.cluster.name},
+        "taints": taint_args(pool.taints),
+        "config_patches": list(pool.config_patches),
+        "vpc_cidr": str(net.cidr),
+        "tags": {**aliyun.tags, "hybrid-talos-cluster": settings.cluster.name},
     }
+    if pool.spot is not None:
+        args["spot"] = spot_args(pool.spot)
+    if pool.system_disk_category is not None:
+        args["system_disk_category"] = AliyunDiskCategory(pool.system_disk_category)
+    if pool.system_disk_size_gb is not None:
+        args["system_disk_size_gb"] = pool.system_disk_size_gb
     if joined.locations is not None:
         args["mesh_location"] = joined.locations[net.name]
     return args

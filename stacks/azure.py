@@ -3,17 +3,17 @@
 from typing import Any
 
 import pulumi
-from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
-from hybrid_talos.cluster_autoscaler import ClusterAutoscaler
-from hybrid_talos.talos_image import Platform, TalosImage
+from hybrid_talos.azure_image import AzureEndpoints
+from hybrid_talos.azure_worker_pool import AzureArch, AzureWorkerPool, AzureWorkerPoolArgs
+from hybrid_talos.cluster_autoscaler import AutoscalerDeployment, ClusterAutoscaler
+from hybrid_talos.talos_image import Arch, Platform, TalosImage
 from pulumi_azure_native import network, resources
 
-from .burst import Burst
+from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
-from .networks import AzureNetwork, azure_networks
 from .providers import azure_provider
 from .secrets import Secrets
-from .settings import AzurePool, Settings
+from .settings import AzureEnvironment, AzurePool, AzureSettings, CloudNetwork, Settings
 
 
 def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
@@ -22,15 +22,17 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     assert azure is not None
     provider = azure_provider(azure)
     inside = pulumi.ResourceOptions(provider=provider)
+    tags = {**azure.tags, "hybrid-talos-cluster": settings.cluster.name}
     group = resources.ResourceGroup(
         "azure",
         resource_group_name=azure.resource_group,
         location=azure.location,
-        tags={"hybrid-talos-cluster": settings.cluster.name},
+        tags=tags,
         opts=inside,
     )
-    networks = azure_networks(settings)
-    regions = sorted({net.location for net in networks} | {azure.location})
+    networks = sorted(azure.networks(), key=lambda net: net.name)
+    regions = sorted({net.region for net in networks} | {azure.location})
+    by_name = {pool.name: pool for pool in azure.pools}
     image = TalosImage(
         "image-azure",
         {
@@ -39,12 +41,13 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
             "factory_url": settings.image.factory_url,
             "extensions": list(settings.image.extensions),
             "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": settings.image.arch,
+            "arch": Arch(settings.image.arch.value),
             "azure": {
                 "resource_group_name": group.name,
                 "location": azure.location,
                 "replica_regions": [region for region in regions if region != azure.location],
-                "endpoints": {"blob": azure.endpoints.blob},
+                "endpoints": blob_endpoints(azure),
+                "tags": tags,
             },
         },
         pulumi.ResourceOptions(providers=[provider]),
@@ -54,19 +57,19 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         vnet = network.VirtualNetwork(
             net.name,
             resource_group_name=group.name,
-            location=net.location,
-            address_space={"address_prefixes": [net.cidr]},
-            tags={"hybrid-talos-cluster": settings.cluster.name},
+            location=net.region,
+            address_space={"address_prefixes": [str(net.cidr)]},
+            tags=tags,
             opts=pulumi.ResourceOptions.merge(
                 inside,
                 # Subnets are resources of their own, owned by the pools; an inline list would remove them.
                 pulumi.ResourceOptions(ignore_changes=["subnets"]),
             ),
         )
-        for pool in net.pools:
-            pools[pool.name] = AzureWorkerPool(
-                f"azure-{pool.name}",
-                _pool_args(settings, pool, net, joined, image, group, vnet),
+        for name in sorted(net.pools):
+            pools[name] = AzureWorkerPool(
+                f"azure-{name}",
+                _pool_args(settings, by_name[name], net, joined, image, group, vnet),
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.ready)),
             )
@@ -92,7 +95,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
                 "kubernetes_version": settings.cluster.kubernetes_version,
                 "node_groups": {name: pool.node_group for name, pool in sorted(pools.items())},
                 "azure": args,
-                "deployment": choice.deployment,
+                "deployment": AutoscalerDeployment(choice.deployment.value),
             },
             pulumi.ResourceOptions(
                 providers=[provider, joined.kubernetes],
@@ -105,18 +108,39 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     return Burst({f"azure/{azure.location}": image.image_id}, node_groups, steps)
 
 
+# learn.microsoft.com, "Compare Azure Government and global Azure" and "Azure China developer guide".
+_AUTHORITIES = {
+    AzureEnvironment.PUBLIC: None,
+    AzureEnvironment.CHINA: "login.chinacloudapi.cn",
+    AzureEnvironment.US_GOVERNMENT: "login.microsoftonline.us",
+}
+
+
+def blob_endpoints(azure: AzureSettings) -> AzureEndpoints:
+    """Return where the upload of the image goes to; empty for the public cloud's own addresses."""
+    endpoints: AzureEndpoints = {}
+    authority = _AUTHORITIES[azure.environment]
+    if azure.endpoints.blob is not None:
+        endpoints["blob"] = azure.endpoints.blob
+    if authority is not None:
+        endpoints["authority"] = authority
+    return endpoints
+
+
 def _pool_args(
     settings: Settings,
     pool: AzurePool,
-    net: AzureNetwork,
+    net: CloudNetwork,
     joined: Joined,
     image: TalosImage,
     group: resources.ResourceGroup,
     vnet: network.VirtualNetwork,
 ) -> AzureWorkerPoolArgs:
+    azure = settings.azure
+    assert azure is not None
     args: AzureWorkerPoolArgs = {
         "resource_group_name": group.name,
-        "location": net.location,
+        "location": net.region,
         "virtual_network_name": vnet.name,
         "subnet_cidr": str(pool.subnet_cidr),
         "vm_size": pool.vm_size,
@@ -127,8 +151,18 @@ def _pool_args(
         "talos_version": settings.cluster.talos_version,
         "public_ips": pool.public_ips,
         "labels": dict(sorted(pool.labels.items())),
-        "tags": {"hybrid-talos-cluster": settings.cluster.name},
+        "taints": taint_args(pool.taints),
+        "zones": list(pool.zones),
+        "arch": AzureArch((pool.arch or settings.image.arch).value),
+        "config_patches": list(pool.config_patches),
+        "tags": {**azure.tags, "hybrid-talos-cluster": settings.cluster.name},
     }
+    if pool.spot is not None:
+        args["spot"] = spot_args(pool.spot)
+    if pool.os_disk_size_gb is not None:
+        args["os_disk_size_gb"] = pool.os_disk_size_gb
+    if azure.ssh_public_key is not None:
+        args["ssh_public_key"] = azure.ssh_public_key
     if joined.locations is not None:
         args["mesh_location"] = joined.locations[net.name]
     return args

@@ -1,16 +1,19 @@
 """What the two burst stacks share: joining a cluster that another stack built, and what a cloud's half hands out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
+from hybrid_talos.node_template import TaintArgs, TaintEffect
+from hybrid_talos.pool_inputs import SpotArgs
 
 from .cluster import Joined
 from .join import read_join
 from .mesh import build_mesh
 from .providers import kubernetes_provider
 from .secrets import Secrets
-from .settings import Settings
+from .settings import Settings, Spot, Taint
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,16 @@ class Burst:
     image_ids: dict[str, pulumi.Output[str]]
     node_groups: dict[str, pulumi.Output[Any]]
     next_steps: tuple[pulumi.Input[str], ...]
+
+
+def taint_args(taints: Sequence[Taint]) -> list[TaintArgs]:
+    """Return the settings' taints as a pool takes them."""
+    return [{"key": taint.key, "value": taint.value, "effect": TaintEffect(taint.effect)} for taint in taints]
+
+
+def spot_args(spot: Spot) -> SpotArgs:
+    """Return the settings' spot section as a pool takes it."""
+    return {} if spot.max_price is None else {"max_price": spot.max_price}
 
 
 def join_cluster(settings: Settings, secrets: Secrets) -> Joined:

@@ -1,24 +1,27 @@
 """The cluster itself: control plane, static workers, mesh and cloud controller."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import pulumi
 import pulumi_kubernetes as kubernetes
+from hybrid_talos.cluster_endpoint import EndpointArgs
+from hybrid_talos.cni import Cni
 from hybrid_talos.ha_control_plane import HAControlPlane
+from hybrid_talos.machine import MachineArgs
 from hybrid_talos.mesh_location import MeshLocation
 from hybrid_talos.static_worker_pool import StaticWorkerPool
 from hybrid_talos.talos_cloud_controller import TalosCloudController
-from hybrid_talos.talos_image import Platform, TalosImage
+from hybrid_talos.talos_image import Arch, Platform, TalosImage
 
 from .join import write_join
 from .mesh import build_mesh
 from .outputs import Outputs
 from .providers import kubernetes_provider, talos_provider
 from .secrets import Secrets
-from .settings import Machine, Settings
+from .settings import Endpoint, Machine, Settings
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ def _later() -> Iterator[tuple[pulumi.Output[str], Any]]:
 
     An output that nobody resolves would let the program wait for ever, so a failure resolves it too.
     """
+    value: pulumi.Output[str]
+    resolve: Callable[[pulumi.Output[str]], None]
     value, resolve = pulumi.deferred_output()
     try:
         yield value, resolve
@@ -55,11 +60,31 @@ def _later() -> Iterator[tuple[pulumi.Output[str], Any]]:
         raise
 
 
-def _machines(machines: Sequence[Machine]) -> list[Any]:
-    return [
-        {"name": m.name, "address": str(m.address), "install_disk": m.install_disk}
-        for m in sorted(machines, key=lambda m: m.name)
-    ]
+def _machines(machines: Sequence[Machine]) -> list[MachineArgs]:
+    result: list[MachineArgs] = []
+    for machine in machines:
+        args: MachineArgs = {
+            "name": machine.name,
+            "address": str(machine.address),
+            "install_disk": machine.install_disk,
+            "config_patches": list(machine.config_patches),
+        }
+        if machine.public_address is not None:
+            args["public_address"] = str(machine.public_address)
+        result.append(args)
+    return result
+
+
+def _endpoint(endpoint: Endpoint) -> EndpointArgs:
+    args: EndpointArgs = {
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "kind": endpoint.kind,
+        "allow_member_address": endpoint.allow_member_address,
+    }
+    if endpoint.interface is not None:
+        args["interface"] = endpoint.interface
+    return args
 
 
 def build_cluster(settings: Settings) -> Cluster:
@@ -74,7 +99,7 @@ def build_cluster(settings: Settings) -> Cluster:
             "factory_url": settings.image.factory_url,
             "extensions": list(settings.image.extensions),
             "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": settings.image.arch,
+            "arch": Arch(settings.image.arch.value),
         },
     )
     # The mesh's patch belongs into the machines' first configuration, and its manifests need the API that those
@@ -91,11 +116,10 @@ def build_cluster(settings: Settings) -> Cluster:
                 "talos_version": cluster.talos_version,
                 "config_contract": cluster.config_contract,
                 "kubernetes_version": cluster.kubernetes_version,
-                "endpoint": {
-                    "host": cluster.endpoint.host,
-                    "port": cluster.endpoint.port,
-                    "kind": cluster.endpoint.kind,
-                },
+                "endpoint": _endpoint(cluster.endpoint),
+                "allow_single_member": cluster.allow_single_member,
+                "cert_sans": list(cluster.cert_sans),
+                "config_patches": list(cluster.config_patches),
                 "control_planes": _machines(cluster.control_planes),
                 "pod_cidr": str(cluster.pod_cidr),
                 "service_cidr": str(cluster.service_cidr),
@@ -103,7 +127,7 @@ def build_cluster(settings: Settings) -> Cluster:
                 "registry_mirrors": {
                     host: [str(url) for url in urls] for host, urls in sorted(cluster.registry_mirrors.items())
                 },
-                "cni": settings.mesh.cni if settings.mesh is not None else "flannel",
+                "cni": settings.mesh.cni if settings.mesh is not None else Cni.FLANNEL,
                 **machine_extras,
             },
             pulumi.ResourceOptions(providers=[talos]),
@@ -136,11 +160,16 @@ def build_cluster(settings: Settings) -> Cluster:
     return Cluster(joined, control_plane, image)
 
 
-def _machine_extras(settings: Settings, locations: pulumi.Output[Mapping[str, MeshLocation]] | None) -> dict[str, Any]:
+class _Extras(TypedDict):
+    node_subnets: NotRequired[Sequence[str]]
+    location: NotRequired[pulumi.Input[MeshLocation]]
+
+
+def _machine_extras(settings: Settings, locations: pulumi.Output[Mapping[str, MeshLocation]] | None) -> _Extras:
     own = settings.cluster.location
     if own is None:
         return {}
-    extras: dict[str, Any] = {"node_subnets": [str(cidr) for cidr in own.cidrs]}
+    extras: _Extras = {"node_subnets": [str(cidr) for cidr in own.cidrs]}
     if locations is not None:
         extras["location"] = locations[own.name]
     return extras

@@ -2,10 +2,10 @@
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from hybrid_talos.network_mesh import NetworkMesh, NetworkMeshArgs
+from hybrid_talos.mesh_plan import Granularity, MeshKind
+from hybrid_talos.network_mesh import MeshLocationArgs, NetworkMesh, NetworkMeshArgs
 
-from .networks import mesh_locations
-from .settings import Settings
+from .settings import Location, OtherLocation, Settings
 
 
 def build_mesh(settings: Settings, provider: kubernetes.Provider, *, deploy: bool = True) -> NetworkMesh | None:
@@ -21,7 +21,7 @@ def build_mesh(settings: Settings, provider: kubernetes.Provider, *, deploy: boo
         "locations": mesh_locations(settings),
         "deploy": deploy,
     }
-    if mesh.kind == "kilo":
+    if mesh.kind is MeshKind.KILO:
         args["cni"] = mesh.cni
         args["granularity"] = mesh.granularity
         args["cidr"] = str(mesh.cidr)
@@ -29,3 +29,38 @@ def build_mesh(settings: Settings, provider: kubernetes.Provider, *, deploy: boo
     if mesh.mtu is not None:
         args["mtu"] = mesh.mtu
     return NetworkMesh("mesh", args, pulumi.ResourceOptions(providers=[provider]))
+
+
+def mesh_locations(settings: Settings) -> dict[str, MeshLocationArgs]:
+    """Return every location of the mesh: the cluster's own, those of other stacks, and one for each cloud network."""
+    mesh = settings.mesh
+    assert mesh is not None
+    locations: dict[str, MeshLocationArgs] = {}
+    own = settings.cluster.location
+    known: dict[str, Location | OtherLocation] = dict(mesh.locations)
+    if own is not None:
+        known[own.name] = own
+    for name, location in known.items():
+        locations[name] = {
+            "cidrs": [str(cidr) for cidr in location.cidrs],
+            "behind_nat": location.public_endpoint is None,
+        }
+        if location.public_endpoint is not None:
+            locations[name]["public_endpoint"] = location.public_endpoint
+    for section in (settings.azure, settings.aliyun):
+        if section is None:
+            continue
+        public = {pool.name for pool in section.pools if pool.public_ips}
+        for network in section.networks():
+            # With a tunnel to each machine, one machine that cannot be called is one too many.
+            open_pools = [pool in public for pool in network.pools]
+            every = mesh.kind is MeshKind.KUBESPAN or mesh.granularity is Granularity.FULL
+            reachable = all(open_pools) if every else any(open_pools)
+            locations[network.name] = {"cidrs": [str(network.cidr)], "behind_nat": not reachable}
+            if section is settings.azure:
+                # Talos sets the first link of a machine on Azure to 1400 (siderolabs/talos platform/azure/azure.go).
+                locations[network.name]["path_mtu"] = AZURE_MTU
+    return dict(sorted(locations.items()))
+
+
+AZURE_MTU = 1400

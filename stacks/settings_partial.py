@@ -38,7 +38,7 @@ def _lenient(annotation: Any, data: Any) -> Any:
     if get_origin(kind) is tuple and isinstance(data, list | tuple):
         # Items that are no mappings stay as empty sections, so that the others keep their index.
         return tuple(_lenient(get_args(kind)[0], item) for item in data)
-    if isinstance(data, Mapping) and not isinstance(kind, type):
+    if get_origin(kind) is Mapping and isinstance(data, Mapping):
         return {str(key): _lenient(get_args(kind)[1], value) for key, value in data.items()}
     raise UnparsedError
 

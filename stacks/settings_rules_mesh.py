@@ -167,7 +167,7 @@ def _plan(tree: Tree, mesh: MeshSettings) -> tuple[MeshPlan, dict[str, str]]:
 def _reach(tree: Tree) -> Iterator[Problem]:
     mesh = tree.mesh
     planned = part(mesh, lambda m: _plan(tree, m)) if mesh is not None else None
-    if mesh is None or planned is None:
+    if mesh is None or planned is None or tree.cluster.location is None:
         return
     plan, paths = planned
     unreachable = [place.name for place in plan.places if not plan.every_peer_reachable(place)]

@@ -83,7 +83,9 @@ def _twice(path: str, taints: tuple[Taint, ...]) -> Iterator[Problem]:
 
 
 def _taints(pool: AzurePool | AliyunPool) -> list[NodeTaint]:
-    return [NodeTaint(taint.key, taint.value, taint.effect.value) for taint in pool.taints]
+    """Return the taints as the library has them; one that stands twice is the business of another rule."""
+    found = {(taint.key, taint.effect): NodeTaint(taint.key, taint.value, taint.effect.value) for taint in pool.taints}
+    return list(found.values())
 
 
 def _camel(error: str) -> str:
@@ -220,5 +222,6 @@ def _aliyun_tags(path: str, section: AliyunSettings, pool: AliyunPool) -> Iterat
     except ValueError as error:
         yield Problem(path, _camel(str(error)))
         return
-    for problem in alibaba_tag_problems({**section.tags, **template.all_labels}, "labels and tags"):
-        yield Problem(path, problem)
+    # Each label is a tag too: only so does the autoscaler know the labels of an empty pool.
+    for problem in alibaba_tag_problems({**section.tags, **template.all_labels}, "labels"):
+        yield Problem(f"{path}.labels", problem.removeprefix("labels: "))
