@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 from hybrid_talos.cluster_endpoint import EndpointArgs
 from hybrid_talos.cni import Cni
-from hybrid_talos.ha_control_plane import HAControlPlane
+from hybrid_talos.ha_control_plane import HAControlPlane, HAControlPlaneArgs
 from hybrid_talos.machine import MachineArgs
 from hybrid_talos.mesh_location import MeshLocation
-from hybrid_talos.static_worker_pool import StaticWorkerPool
+from hybrid_talos.static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
 from hybrid_talos.talos_cloud_controller import TalosCloudController
 from hybrid_talos.talos_image import Arch, Platform, TalosImage
 
@@ -107,72 +107,82 @@ def build_cluster(settings: Settings) -> Cluster:
     with _later() as (kubeconfig, resolve):
         provider = kubernetes_provider(cluster.name, kubeconfig)
         mesh = build_mesh(settings, provider)
-        locations = mesh.locations if mesh is not None else None
-        machine_extras = _machine_extras(settings, locations)
-        control_plane = HAControlPlane(
-            "control-plane",
-            {
-                "cluster_name": cluster.name,
-                "talos_version": cluster.talos_version,
-                "config_contract": cluster.config_contract,
-                "kubernetes_version": cluster.kubernetes_version,
-                "endpoint": _endpoint(cluster.endpoint),
-                "allow_single_member": cluster.allow_single_member,
-                "cert_sans": list(cluster.cert_sans),
-                "config_patches": list(cluster.config_patches),
-                "control_planes": _machines(cluster.control_planes),
-                "pod_cidr": str(cluster.pod_cidr),
-                "service_cidr": str(cluster.service_cidr),
-                "installer_image": image.installer_image,
-                "registry_mirrors": {
-                    host: [str(url) for url in urls] for host, urls in sorted(cluster.registry_mirrors.items())
-                },
-                "cni": settings.mesh.cni if settings.mesh is not None else Cni.FLANNEL,
-                **machine_extras,
-            },
-            pulumi.ResourceOptions(providers=[talos]),
-        )
+        place = _Place.of(settings, mesh.locations if mesh is not None else None)
+        control_plane = _control_plane(settings, image, place, talos)
         resolve(control_plane.kubeconfig)
-    ready: list[pulumi.Resource] = [control_plane]
-    if mesh is not None:
-        ready.append(mesh)
     if cluster.workers:
-        StaticWorkerPool(
-            "workers",
-            {
-                "workers": _machines(cluster.workers),
-                "machine_config": control_plane.worker_machine_config,
-                "client_configuration": control_plane.client_configuration,
-                "installer_image": image.installer_image,
-                **machine_extras,
-            },
-            # A worker that boots before the API answers only waits; one after the other is easier to read.
-            pulumi.ResourceOptions(providers=[talos], depends_on=[control_plane]),
-        )
-    ready.append(
-        TalosCloudController(
-            "cloud-controller",
-            {"kubernetes_version": cluster.kubernetes_version},
-            pulumi.ResourceOptions(providers=[provider]),
-        )
+        _workers(settings, image, place, talos, control_plane)
+    cloud_controller = TalosCloudController(
+        "cloud-controller",
+        {"kubernetes_version": cluster.kubernetes_version, "talos_version": cluster.talos_version},
+        pulumi.ResourceOptions(providers=[provider]),
     )
-    joined = Joined(control_plane.worker_machine_config, provider, locations, ready)
+    ready = [control_plane, cloud_controller, *([mesh] if mesh is not None else [])]
+    joined = Joined(control_plane.worker_machine_config, provider, mesh.locations if mesh is not None else None, ready)
     return Cluster(joined, control_plane, image)
 
 
-class _Extras(TypedDict):
-    node_subnets: NotRequired[Sequence[str]]
-    location: NotRequired[pulumi.Input[MeshLocation]]
+@dataclass(frozen=True)
+class _Place:
+    """Where the machines that exist stand: their ranges, and what the mesh asks of them."""
+
+    subnets: list[str]
+    location: pulumi.Output[MeshLocation] | None
+
+    @classmethod
+    def of(cls, settings: Settings, locations: pulumi.Output[Mapping[str, MeshLocation]] | None) -> "_Place":
+        own = settings.cluster.location
+        if own is None:
+            return cls([], None)
+        return cls([str(cidr) for cidr in own.cidrs], None if locations is None else locations[own.name])
 
 
-def _machine_extras(settings: Settings, locations: pulumi.Output[Mapping[str, MeshLocation]] | None) -> _Extras:
-    own = settings.cluster.location
-    if own is None:
-        return {}
-    extras: _Extras = {"node_subnets": [str(cidr) for cidr in own.cidrs]}
-    if locations is not None:
-        extras["location"] = locations[own.name]
-    return extras
+def _control_plane(
+    settings: Settings, image: TalosImage, place: _Place, talos: pulumi.ProviderResource
+) -> HAControlPlane:
+    cluster = settings.cluster
+    args: HAControlPlaneArgs = {
+        "cluster_name": cluster.name,
+        "talos_version": cluster.talos_version,
+        "config_contract": cluster.config_contract,
+        "kubernetes_version": cluster.kubernetes_version,
+        "endpoint": _endpoint(cluster.endpoint),
+        "control_planes": _machines(cluster.control_planes),
+        "allow_single_member": cluster.allow_single_member,
+        "protect": cluster.protect,
+        "pod_cidr": str(cluster.pod_cidr),
+        "service_cidr": str(cluster.service_cidr),
+        "node_subnets": place.subnets,
+        "installer_image": image.installer_image,
+        "cert_sans": list(cluster.cert_sans),
+        "registry_mirrors": {host: list(urls) for host, urls in sorted(cluster.registry_mirrors.items())},
+        "config_patches": list(cluster.config_patches),
+        "cni": settings.mesh.cni if settings.mesh is not None else Cni.FLANNEL,
+    }
+    if place.location is not None:
+        args["location"] = place.location
+    return HAControlPlane("control-plane", args, pulumi.ResourceOptions(providers=[talos]))
+
+
+def _workers(
+    settings: Settings,
+    image: TalosImage,
+    place: _Place,
+    talos: pulumi.ProviderResource,
+    control_plane: HAControlPlane,
+) -> StaticWorkerPool:
+    args: StaticWorkerPoolArgs = {
+        "workers": _machines(settings.cluster.workers),
+        "machine_config": control_plane.worker_machine_config,
+        "client_configuration": control_plane.client_configuration,
+        "installer_image": image.installer_image,
+        "node_subnets": place.subnets,
+    }
+    if place.location is not None:
+        args["location"] = place.location
+    # A worker that boots before the API answers only waits; one after the other is easier to read.
+    opts = pulumi.ResourceOptions(providers=[talos], depends_on=[control_plane])
+    return StaticWorkerPool("workers", args, opts)
 
 
 def cluster_outputs(settings: Settings, built: Cluster) -> dict[str, Any]:

@@ -120,6 +120,8 @@ class ClusterSettings(Section):
     """Workers that exist."""
     allow_single_member: bool = False
     """Accept one control plane, which is not highly available."""
+    protect: bool = True
+    """Refuse to delete the secrets and the record of the bootstrap, which cannot be made again."""
     location: Location | None = None
     """The place of the machines that exist."""
     registry_mirrors: Mapping[Annotated[str, _REGISTRY], Annotated[tuple[Url, ...], Field(min_length=1)]] = {}
