@@ -164,10 +164,12 @@ def check_contract(contract: str, talos: str, kubernetes: str) -> str | None:
     oldest, last = KUBERNETES_OF_TALOS[chosen]
     if oldest <= minor(kubernetes) <= last:
         return None
+    advice = f"choose Kubernetes {text(oldest)} to {text(last)}"
+    if chosen < newest:
+        advice += f", or raise the contract (up to {text(newest)})"
     return (
-        f"the Talos provider generates Kubernetes {text(oldest)} to {text(last)} with a contract of "
-        f"{text(chosen)}, not {normalise_version(kubernetes)}: change the contract (up to {text(newest)}) or "
-        "the Kubernetes version"
+        f"the Talos provider generates Kubernetes {text(oldest)} to {text(last)} with a contract of {text(chosen)}, "
+        f"not {normalise_version(kubernetes)}: {advice}"
     )
 
 
