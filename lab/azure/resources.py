@@ -11,6 +11,7 @@ from ..sdk_schema import Problem
 from ..world import CloudError, Record, World
 from . import names
 from .arm import PACKAGE, ArmKind, Doc, below, group_of, name_of, referrers
+from .blob_store import remove_below
 
 
 class ResourceGroup(ArmKind):
@@ -55,4 +56,7 @@ class ResourceGroup(ArmKind):
     def _remove(self, world: World, record: Record) -> None:
         for inside in below(world, record.id):
             world.remove(PACKAGE, inside.kind, inside.id)
+            world.event(PACKAGE, "delete", inside.kind, inside.id, "with its resource group")
+            if inside.kind == "StorageAccount":
+                remove_below(world, name_of(inside.id))
         super()._remove(world, record)

@@ -1,9 +1,9 @@
 """The blob and token servers, driven by the real azure-storage-blob and azure-identity over TLS."""
 
 import ssl
-import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -21,10 +21,10 @@ from azure.storage.blob import BlobClient, ContentSettings
 from lab.azure import BlobServer, IdentityServer
 from lab.azure.arm import PACKAGE
 from lab.azure.blob_store import Blob, find_by_uri
-from lab.azure.vhd import footer_checksum, verify_vhd
+from lab.azure.vhd import verify_vhd
 from lab.world import CloudError, World
+from tests.lab.azure_cloud import MIB, vhd_footer
 
-MIB = 1 << 20
 ACCOUNT = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
 
 
@@ -75,17 +75,8 @@ def blob(server: BlobServer, identity: IdentityServer) -> Iterator[BlobClient]:
         yield blob
 
 
-def ranges(blob: BlobClient, **where: int) -> list[tuple[int, int]]:
+def ranges(blob: BlobClient, **where: Any) -> list[tuple[int | None, int | None]]:
     return [(found.start, found.end) for found in blob.list_page_ranges(**where)]
-
-
-def vhd_footer(size: int) -> bytes:
-    footer = bytearray(512)
-    footer[:8] = b"conectix"
-    struct.pack_into(">Q", footer, 48, size)
-    struct.pack_into(">I", footer, 60, 2)
-    struct.pack_into(">I", footer, 64, footer_checksum(bytes(footer)))
-    return bytes(footer)
 
 
 def test_pages_written_are_read_back_and_the_rest_is_zero(blob: BlobClient) -> None:
@@ -176,7 +167,7 @@ def test_conditions(blob: BlobClient, tmp_path: Path) -> None:
     assert (again.status_code, again.headers["x-ms-error-code"]) == (409, "BlobAlreadyExists")
     second = str(blob.upload_page(bytes(512), offset=0, length=512)["etag"])
     assert first != second
-    only_if = {"match_condition": MatchConditions.IfNotModified}
+    only_if: dict[str, Any] = {"match_condition": MatchConditions.IfNotModified}
     with pytest.raises(ResourceModifiedError):
         blob.upload_page(bytes(512), offset=0, length=512, etag=first, **only_if)
     blob.upload_page(bytes(512), offset=0, length=512, etag=second, **only_if)
