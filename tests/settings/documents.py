@@ -1,7 +1,7 @@
 """Settings files of the tests: whole good ones, and bad ones that change a good one in as few places as they can.
 
 A file under `good/` holds `stack` and `settings`. A file under `bad/` names its `base`, a good file, and what it does
-to it: `stack`, `set` (path of a key to its new value) and `remove` (paths). Paths are as `pulumi config --path` has them.
+to it: `stack`, `set` (path of a key to its new value) and `remove` (paths), with paths as in `pulumi config --path`.
 Its first lines say which words the message must hold, each in a comment `# expect: <words>`.
 """
 

@@ -36,7 +36,7 @@ def test_host_bits_are_refused_with_the_range_that_was_meant() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "10.2.0.0", "10.2.0.0/", "10.2.0.0/33", "10.2.0/16", "10.2.0.0/255.255.0.0", "fd00::/8", "x/8", "1/8/8"],
+    ["", "10.9.0.0", "10.9.0.0/", "10.2.0.0/33", "10.2.0/16", "10.2.0.0/255.255.0.0", "fd00::/8", "x/8", "1/8/8"],
 )
 def test_what_is_no_range_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(ValueError, match="must be an IPv4 range") as caught:
