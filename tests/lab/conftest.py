@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,9 @@ class Lab:
 
     def changes(self, *words: str) -> dict[str, str]:
         """Return what a preview would change: the operation by URN, `same` left out."""
-        return {step["urn"]: step["op"] for step in self.preview(*words) if step["op"] not in ("same", "refresh", "read")}
+        return {
+            step["urn"]: step["op"] for step in self.preview(*words) if step["op"] not in ("same", "refresh", "read")
+        }
 
     def up(self, *words: str) -> Run:
         return self.run("up", "--yes", "--skip-preview", *words)
@@ -103,9 +104,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hybrid(folder: Path) -> Iterator[Lab]:
+def hybrid(folder: Path) -> Lab:
     """A lab with the example's settings, nothing built yet."""
-    yield Lab(folder, "dev", ROOT / "Pulumi.dev.yaml")
+    return Lab(folder, "dev", ROOT / "Pulumi.dev.yaml")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

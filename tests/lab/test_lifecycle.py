@@ -1,0 +1,203 @@
+"""Each stack through its life on the real engine: preview, up, no change, refresh, one pool changed, destroy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ROOT, Lab
+
+pytestmark = pytest.mark.lab
+
+
+def drop(*sections: str) -> Any:
+    """Return a change of settings that takes sections away."""
+
+    def change(settings: dict[str, Any]) -> None:
+        for section in sections:
+            settings.pop(section, None)
+
+    return change
+
+
+def only(*autoscalers: str) -> Any:
+    def change(settings: dict[str, Any]) -> None:
+        settings["autoscaler"] = {name: settings["autoscaler"][name] for name in autoscalers}
+
+    return change
+
+
+def names(changes: dict[str, str]) -> dict[str, str]:
+    """Return changes by resource name instead of URN, components and the stack left out."""
+    found = {}
+    for urn, op in changes.items():
+        token, name = urn.split("::")[2].rsplit("$", 1)[-1], urn.rsplit("::", 1)[-1]
+        if not token.startswith(("hybrid-talos:", "pulumi:pulumi:")):
+            found[name] = op
+    return found
+
+
+class TestHybrid:
+    """The example's own settings, in order: each test goes on from the one before."""
+
+    def test_first_preview_of_an_empty_stack_only_creates(self, hybrid: Lab) -> None:
+        steps = hybrid.preview()
+        assert {step["op"] for step in steps} == {"create"}
+        text = hybrid.run("preview").text
+        assert "Calling __str__" not in text
+        assert "Traceback" not in text
+        for step in steps:
+            assert "Output" not in step["urn"]
+            assert "<pulumi" not in step["urn"]
+
+    def test_up_makes_everything(self, hybrid: Lab) -> None:
+        run = hybrid.up()
+        assert "Traceback" not in run.text
+        outputs = hybrid.outputs()
+        assert set(outputs) == {
+            "kubeconfig", "talosconfig", "endpoints", "clusterEndpoint", "imageIds", "nodeGroups", "nextSteps", "join",
+        }  # fmt: skip
+        assert outputs["kubeconfig"] == outputs["talosconfig"] == outputs["join"] == "[secret]"
+        assert outputs["clusterEndpoint"] == "https://k8s.demo.example.com:6443"
+        assert outputs["endpoints"] == ["192.0.2.11", "192.0.2.12", "192.0.2.13"]
+        assert set(outputs["nodeGroups"]) == {"azure/workers", "aliyun/workers"}
+        assert set(outputs["imageIds"]) == {"azure/westeurope", "aliyun/cn-hangzhou"}
+
+    def test_things_are_made_in_order(self, hybrid: Lab) -> None:
+        order = [(e.op, e.kind.rsplit(":", 1)[-1], e.note) for e in hybrid.world().events()]
+        created = [(kind, note) for op, kind, note in order if op == "create"]
+
+        def first(kind: str, note: str = "") -> int:
+            return next(i for i, (k, n) in enumerate(created) if k == kind and note in n)
+
+        def last(kind: str, note: str = "") -> int:
+            return max(i for i, (k, n) in enumerate(created) if k == kind and note in n)
+
+        assert last("ConfigurationApply", "control-plane") < first("Bootstrap")
+        assert first("Bootstrap") < first("Kubeconfig") < first("DaemonSet", "mesh")
+        assert first("CustomResourceDefinition") < first("DaemonSet", "mesh")
+        assert last("DaemonSet", "mesh") < first("VirtualMachineScaleSet")
+        assert last("DaemonSet", "mesh") < first("ScalingGroup")
+        assert last("Deployment", "cloud-controller") < first("VirtualMachineScaleSet")
+        assert last("VirtualMachineScaleSet") < first("Deployment", "autoscaler-azure")
+        assert last("ScalingConfiguration") < first("Deployment", "autoscaler-aliyun")
+
+    def test_second_preview_changes_nothing(self, hybrid: Lab) -> None:
+        assert hybrid.changes() == {}
+
+    def test_refresh_changes_nothing(self, hybrid: Lab) -> None:
+        hybrid.run("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+
+    def test_a_pool_grown_by_the_autoscaler_is_left_alone(self, hybrid: Lab, tmp_path: Path) -> None:
+        world = hybrid.world()
+        groups = hybrid.outputs()["nodeGroups"]
+        hybrid.run("cloud", "set", "azure-native", "scale", groups["azure/workers"]["name"], "4")
+        hybrid.run("cloud", "set", "alicloud", "scale", groups["aliyun/workers"]["name"], "2")
+        assert hybrid.changes() == {}
+        tagged = hybrid.with_settings(
+            tmp_path / "Pulumi.dev.yaml",
+            lambda s: (s["azure"].update(tags={"team": "a"}), s["aliyun"].update(tags={"team": "a"})),
+        )
+        assert "replace" not in set(tagged.changes().values())
+        tagged.up()
+        assert [r.doc for r in world.find("azure-native", "azure-native:compute:VirtualMachineScaleSet")][0]["sku"][
+            "capacity"
+        ] == 4
+        hybrid.up()
+        assert hybrid.changes() == {}
+
+    def test_a_change_of_one_pool_touches_that_pool_alone(self, hybrid: Lab, tmp_path: Path) -> None:
+        changed = hybrid.with_settings(
+            tmp_path / "Pulumi.dev.yaml",
+            lambda s: s["azure"]["pools"][0]["labels"].update({"example.com/tier": "batch"}),
+        )
+        changes = names(changed.changes())
+        assert changes == {"azure-workers-scale-set": "update"}
+        changed.up()
+        assert changed.changes() == {}
+
+    def test_a_new_pool_touches_nothing_of_the_others(self, hybrid: Lab, tmp_path: Path) -> None:
+        def add(settings: dict[str, Any]) -> None:
+            settings["azure"]["pools"][0]["labels"].update({"example.com/tier": "batch"})
+            settings["azure"]["pools"].insert(
+                0, {**settings["azure"]["pools"][0], "name": "extra", "subnetCidr": "10.2.1.0/24"}
+            )
+
+        changes = names(hybrid.with_settings(tmp_path / "Pulumi.dev.yaml", add).changes())
+        others = {name: op for name, op in changes.items() if not name.startswith("azure-extra")}
+        # The autoscaler has to learn of the group: its own Deployment is the one thing that changes beside the pool.
+        assert others == {"autoscaler-azure-deployment": "update"}
+        assert set(changes.values()) == {"create", "update"}
+
+    def test_destroy_leaves_the_clouds_empty(self, hybrid: Lab, tmp_path: Path) -> None:
+        refused = hybrid.run("destroy", "--yes", "--skip-preview", code=None)
+        assert refused.code != 0
+        assert "protect" in refused.text
+        unprotected = hybrid.with_settings(tmp_path / "Pulumi.dev.yaml", lambda s: s["cluster"].update(protect=False))
+        unprotected.up()
+        unprotected.destroy()
+        assert unprotected.state() == []
+        left = [(r.package, r.kind, r.id) for r in unprotected.world().find() if not r.doc.get("builtin")]
+        assert left == []
+
+    def test_autoscalers_went_before_their_pools_and_the_cluster_last(self, hybrid: Lab) -> None:
+        deleted = [(e.kind.rsplit(":", 1)[-1], e.note) for e in hybrid.world().events() if e.op == "delete"]
+
+        def at(kind: str, note: str = "") -> int:
+            return max(i for i, (k, n) in enumerate(deleted) if k == kind and note in n)
+
+        assert at("Deployment", "autoscaler-azure") < at("VirtualMachineScaleSet")
+        assert at("Deployment", "autoscaler-aliyun") < at("ScalingGroup")
+        assert at("VirtualMachineScaleSet") < at("Secrets")
+        assert at("DaemonSet", "mesh") < at("Bootstrap")
+
+
+@pytest.mark.parametrize("cloud", ["azure", "aliyun"])
+class TestBurst:
+    """A cluster in one stack, and workers for it from another."""
+
+    def test_joins_by_stack_reference(self, cloud: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+        folder, files = tmp_path_factory.mktemp("lab"), tmp_path_factory.mktemp("files")
+        other = "aliyun" if cloud == "azure" else "azure"
+        example = Lab(folder, "base", ROOT / "Pulumi.dev.yaml")
+
+        base = example.with_settings(files / "Pulumi.base.yaml", drop("azure", "aliyun", "autoscaler"))
+        set_stack(base.config_file, "cluster")
+        base.up()
+        assert base.changes() == {}
+
+        def burst_settings(settings: dict[str, Any]) -> None:
+            drop(other)(settings)
+            only(cloud)(settings)
+            settings["clusterStack"] = "organization/hybrid-talos/base"
+            settings["cluster"].pop("controlPlanes")
+            settings["cluster"].pop("workers")
+
+        burst = example.with_settings(files / "Pulumi.burst.yaml", burst_settings, stack="burst")
+        set_stack(burst.config_file, f"{cloud}-burst")
+        assert {step["op"] for step in burst.preview()} <= {"create", "read"}
+        burst.up()
+        assert burst.changes() == {}
+        burst.run("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+        changed = burst.with_settings(
+            files / "changed.yaml", lambda s: s[cloud]["pools"][0]["labels"].update({"example.com/tier": "batch"})
+        )
+        assert set(names(changed.changes()).values()) == {"update"}
+        assert all(name.startswith(f"{cloud}-workers") for name in names(changed.changes()))
+
+        stranger = burst.run("preview", code=None, PULUMI_CONFIG_PASSPHRASE="another")
+        assert stranger.code != 0
+        assert "Traceback" not in stranger.text
+
+        burst.destroy()
+        unprotected = base.with_settings(files / "unprotected.yaml", lambda s: s["cluster"].update(protect=False))
+        unprotected.up()
+        unprotected.destroy()
+        left = [(r.package, r.kind, r.id) for r in base.world().find() if not r.doc.get("builtin")]
+        assert left == []
+
+
+def set_stack(path: Path | None, stack: str) -> None:
+    """Write the composition's name into a configuration file."""
+    assert path is not None
+    path.write_text(path.read_text().replace("hybrid-talos:stack: hybrid", f"hybrid-talos:stack: {stack}"))
