@@ -8,6 +8,7 @@ a new upload begins; the bucket's lifecycle rule does the same after a day.
 
 import functools
 import ipaddress
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -84,7 +85,11 @@ class _DefaultChain(CredentialsProvider):  # type: ignore[misc]
     """Hands the default chain of alibabacloud-credentials (ALIBABA_CLOUD_*, OIDC, profile, role) to OSS."""
 
     def __init__(self) -> None:
+        # The chain logs the traceback of each link that fails to stderr, where the engine shows all of it.
+        logging.getLogger("credentials").setLevel(logging.CRITICAL)
         self._chain = CredentialClient()
+        # Asked here, once, so that an identity that is not there is no OSS request that is tried again.
+        self._chain.get_credential()
 
     def get_credentials(self) -> Credentials:
         found = self._chain.get_credential()

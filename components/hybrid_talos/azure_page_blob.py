@@ -34,9 +34,11 @@ from .schematic import schematic_id
 from .work_provider import WorkError, changed
 
 _WORKERS = 8
+_RETRIES = 5
 _FIRST_CAPACITY = GIB
 # A role assignment may take ten minutes to work (learn.microsoft.com, RBAC troubleshooting).
 _ROLE_PAUSE_SECONDS, _ROLE_PAUSES = 15, 40
+_SCOPE = "https://storage.azure.com/.default"
 _KEY = ("account", "container", "blob")
 
 
@@ -90,12 +92,15 @@ def delete(props: Properties) -> None:
 
 
 def _client(props: Properties, **options: Any) -> BlobClient:
+    credential = deployment_credential(props.get("authority"))
+    # Asked here, once, so that an identity that is not there is no storage request that is tried again.
+    credential.get_token(_SCOPE)
     return BlobClient(
         props["endpoint"].replace("{account}", props["account"]),
         props["container"],
         props["blob"],
-        credential=deployment_credential(props.get("authority")),
-        **{"initial_backoff": 2, "retry_total": 5, **options},
+        credential=credential,
+        **{"initial_backoff": 2, "retry_total": _RETRIES, **options},
     )
 
 
