@@ -256,9 +256,9 @@ def deploy_autoscaler(
         string_data={key: pulumi.Output.secret(value) for key, value in autoscaler.credentials.items()},
         opts=child,
     )
-    mark = pulumi.Output.secret(pulumi.Output.all(*autoscaler.credentials.values())).apply(
-        lambda values: fingerprint(stem, values)
-    )
+    values: pulumi.Output[list[str]] = pulumi.Output.all(*autoscaler.credentials.values())
+    kept: pulumi.Output[list[str]] = pulumi.Output.secret(values)
+    mark = kept.apply(lambda known: fingerprint(stem, known))
     kubernetes.policy.v1.PodDisruptionBudget(
         f"{name}-budget",
         metadata=inside,

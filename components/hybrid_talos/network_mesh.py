@@ -13,6 +13,7 @@ from .address_plan import parse_network
 from .cni import Cni
 from .kilo import IMAGE, KiloAgent, deploy_kilo
 from .manifests import KUBE_SYSTEM, object_base
+from .mesh_checks import problems
 from .mesh_location import MeshLocation
 from .mesh_plan import (
     KUBEPRISM_PORT,
@@ -24,7 +25,6 @@ from .mesh_plan import (
     Place,
     locations,
     parse_endpoint,
-    problems,
 )
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
