@@ -158,9 +158,13 @@ def find_scale_set(world: World, name: str) -> Record:
 
 
 def scale(world: World, scale_set_name: str, capacity: int) -> Record:
-    """Set a scale set's capacity behind Pulumi's back, as the autoscaler does; return the scale set."""
+    """Set a scale set's capacity behind Pulumi's back, as the autoscaler does; return the scale set.
+
+    A fault planned for ``scale`` of ``VirtualMachineScaleSet`` strikes here, such as a region without stock.
+    """
+    record = find_scale_set(world, scale_set_name)
+    world.strike("scale", "azure-native:compute:VirtualMachineScaleSet")
     with world.transaction():
-        record = find_scale_set(world, scale_set_name)
         doc = dict(record.doc)
         managed = lookup(world, "Image", dig(doc, "virtualMachineProfile.storageProfile.imageReference.id")) is not None
         verify_total(record.id, capacity, bool(doc["singlePlacementGroup"]), managed)

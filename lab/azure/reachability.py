@@ -26,6 +26,8 @@ APID, KUBELET, API_SERVER, WIREGUARD = 50000, 10250, 6443, 51820
 _ON_THE_INTERNET = "203.0.113.77"
 """Stands for any public address: RFC 5737 keeps this range out of use."""
 _KILO = "kilo.squat.ai/"
+_OVERLAYS = (4789, 6081, 8472)
+"""UDP ports of the networks' own tunnels (VXLAN, Geneve), which a rule for the mesh is not about."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def read_machine_config(data: bytes | None) -> Needs | None:
             annotations |= {str(k): str(v) for k, v in (doc.get("annotations") or {}).items()}
     kilo = {key.removeprefix(_KILO): value for key, value in annotations.items() if key.startswith(_KILO)}
     kubespan = dig(main, "machine.network.kubespan.enabled") is True or any(
-        doc.get("kind") == "KubeSpanConfig" and doc.get("enabled") is not False for doc in documents
+        doc.get("kind") == "KubeSpanConfig" and doc.get("enabled") is True for doc in documents
     )
     endpoint = urlsplit(str(dig(main, "cluster.controlPlane.endpoint") or ""))
     return Needs(
@@ -231,7 +233,7 @@ def _udp_ports(path: Path) -> list[int]:
         for text in rule.ports
         if text != "*"
     }
-    return [WIREGUARD, *sorted(named)]
+    return [WIREGUARD, *sorted(named.difference(_OVERLAYS))]
 
 
 def _open_from_outside(path: Path, port: int) -> bool:

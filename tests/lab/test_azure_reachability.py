@@ -42,7 +42,9 @@ cluster:
   controlPlane: {endpoint: "https://k8s.demo.example.com:6443"}
   network: {podSubnets: [10.244.0.0/16]}
 """
-KUBESPAN = WORKER.replace("nodeAnnotations", "nodeLabels") + "---\napiVersion: v1alpha1\nkind: KubeSpanConfig\n"
+KUBESPAN = (
+    WORKER.replace("nodeAnnotations", "nodeLabels") + "---\napiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true\n"
+)
 MESH = allow("mesh", 100, "Udp", [51820], "192.0.2.1")
 INTERNAL = allow("internal", 110, "Tcp", [50000, 10250], "192.0.2.0/24", "10.244.0.0/16", "10.4.0.0/16")
 
@@ -81,6 +83,16 @@ def test_a_rule_for_the_mesh_behind_a_denial_does_not_count(ready: Cloud) -> Non
     deny = {**allow("deny", 100, "*", [51820], "*"), "access": "Deny"}
     with refused("LabUnreachable", "UDP port 51820"):
         pool(ready, deny, {**MESH, "priority": 105}, INTERNAL)
+
+
+def test_a_rule_for_the_networks_own_tunnels_is_none_for_the_mesh(ready: Cloud) -> None:
+    with refused("LabUnreachable", "UDP port 51820"):
+        pool(ready, INTERNAL, allow("cni", 120, "Udp", [4789, 8472], "192.0.2.0/24"))
+
+
+def test_another_port_will_do_while_nobody_says_which_it_is(ready: Cloud) -> None:
+    pool(ready, INTERNAL, allow("mesh", 120, "Udp", [51900], "192.0.2.1"))
+    assert len(machines(ready)) == 2
 
 
 def test_the_port_comes_from_the_endpoint_annotation(ready: Cloud) -> None:

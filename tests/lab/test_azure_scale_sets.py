@@ -276,6 +276,16 @@ def test_actions_behind_pulumis_back(ready: Cloud) -> None:
     assert [e.op for e in ready.world.events() if e.op in ("scale", "evict")] == ["scale", "evict"]
 
 
+def test_a_scale_out_finds_no_stock_when_that_is_planned(ready: Cloud) -> None:
+    ready.scale_set()
+    ready.world.plan_fault("scale", "VirtualMachineScaleSet", "no-stock")
+    with refused("NoStock"):
+        scale(ready.world, "workers", 3)
+    assert len(machines(ready)) == 2
+    scale(ready.world, "workers", 3)
+    assert len(machines(ready)) == 3
+
+
 def test_a_scale_out_fails_when_the_image_is_gone(ready: Cloud) -> None:
     ready.scale_set()
     ready.delete("compute:GalleryImageVersion", "1.14.0")
