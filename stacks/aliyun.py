@@ -1,11 +1,9 @@
 """The Alibaba half of a stack: networks, images, pools and their autoscalers, region by region."""
 
-from typing import Any
-
 import pulumi
 from hybrid_talos.aliyun_image import AliyunImageArgs
 from hybrid_talos.aliyun_worker_pool import AliyunDiskCategory, AliyunWorkerPool, AliyunWorkerPoolArgs
-from hybrid_talos.cluster_autoscaler import ClusterAutoscaler
+from hybrid_talos.cluster_autoscaler import AliyunAutoscalerArgs, ClusterAutoscaler, ClusterAutoscalerArgs
 from hybrid_talos.talos_image import Arch, Platform, TalosImage
 from pulumi_alicloud import vpc
 
@@ -94,20 +92,25 @@ def _autoscaler(
     assert settings.autoscaler.aliyun is not None
     assert secrets.aliyun_access_key_secret is not None
     identity = settings.autoscaler.aliyun.identity
-    args: Any = {
+    args: AliyunAutoscalerArgs = {
         "region": region,
         "access_key_id": identity.access_key_id,
         "access_key_secret": secrets.aliyun_access_key_secret,
+        # Policy names are unique in an account, which may hold other clusters.
+        "policy_name": f"{settings.cluster.name}-{name}".replace(".", "-"),
     }
     if identity.user_name is not None:
         args["user_name"] = identity.user_name
+    wanted: ClusterAutoscalerArgs = {
+        "kubernetes_version": settings.cluster.kubernetes_version,
+        "node_groups": {pool: component.node_group for pool, component in pools.items()},
+        "aliyun": args,
+    }
+    if settings.autoscaler.aliyun.image is not None:
+        wanted["image"] = settings.autoscaler.aliyun.image
     autoscaler = ClusterAutoscaler(
         name,
-        {
-            "kubernetes_version": settings.cluster.kubernetes_version,
-            "node_groups": {pool: component.node_group for pool, component in pools.items()},
-            "aliyun": args,
-        },
+        wanted,
         pulumi.ResourceOptions(
             providers=[provider, joined.kubernetes],
             # It must be gone before the pools are, and it needs nodes that get their provider ids.

@@ -1,11 +1,14 @@
 """The Azure half of a stack: resource group, networks, image, pools and their autoscaler."""
 
-from typing import Any
-
 import pulumi
 from hybrid_talos.azure_image import AzureEndpoints
 from hybrid_talos.azure_worker_pool import AzureArch, AzureWorkerPool, AzureWorkerPoolArgs
-from hybrid_talos.cluster_autoscaler import AutoscalerDeployment, ClusterAutoscaler
+from hybrid_talos.cluster_autoscaler import (
+    AutoscalerDeployment,
+    AzureAutoscalerArgs,
+    ClusterAutoscaler,
+    ClusterAutoscalerArgs,
+)
 from hybrid_talos.talos_image import Arch, Platform, TalosImage
 from pulumi_azure_native import network, resources
 
@@ -78,7 +81,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     if settings.autoscaler is not None and settings.autoscaler.azure is not None:
         assert secrets.azure_client_secret is not None
         choice = settings.autoscaler.azure
-        args: Any = {
+        args: AzureAutoscalerArgs = {
             "subscription_id": azure.subscription_id,
             "tenant_id": azure.tenant_id,
             "resource_group_name": group.name,
@@ -89,14 +92,17 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         }
         if choice.identity.principal_id is not None:
             args["principal_id"] = choice.identity.principal_id
+        wanted: ClusterAutoscalerArgs = {
+            "kubernetes_version": settings.cluster.kubernetes_version,
+            "node_groups": {name: pool.node_group for name, pool in sorted(pools.items())},
+            "azure": args,
+            "deployment": AutoscalerDeployment(choice.deployment.value),
+        }
+        if choice.image is not None:
+            wanted["image"] = choice.image
         autoscaler = ClusterAutoscaler(
             "autoscaler-azure",
-            {
-                "kubernetes_version": settings.cluster.kubernetes_version,
-                "node_groups": {name: pool.node_group for name, pool in sorted(pools.items())},
-                "azure": args,
-                "deployment": AutoscalerDeployment(choice.deployment.value),
-            },
+            wanted,
             pulumi.ResourceOptions(
                 providers=[provider, joined.kubernetes],
                 # It must be gone before the pools are, and it needs nodes that get their provider ids.

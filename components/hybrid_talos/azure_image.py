@@ -157,7 +157,7 @@ def build_azure_image(
         container=container.name,
         # The name says all that the content depends on, so that other content is another blob.
         blob=f"talos-{version}-azure-{arch}-{schematic}.vhd",
-        endpoint=shape.endpoints.blob or account.primary_endpoints.apply(lambda found: found.blob),
+        endpoint=shape.endpoints.blob or account.primary_endpoints.apply(lambda found: found["blob"]),
         authority=shape.endpoints.authority,
         source=source,
         role_is_new=shape.uploader_principal_id is not None,
@@ -197,7 +197,7 @@ def build_azure_image(
                     "storage_account_id": account.id,
                     # The account's own address, whatever way the upload took: Azure reads it, not we.
                     "uri": pulumi.Output.all(account.primary_endpoints, container.name, uploaded.blob).apply(
-                        lambda parts: f"{parts[0].blob}{parts[1]}/{parts[2]}"
+                        lambda parts: f"{parts[0]['blob']}{parts[1]}/{parts[2]}"
                     ),
                 },
             }

@@ -1,0 +1,136 @@
+"""One evaluation of a program under Pulumi's mocks, in a process of its own.
+
+``components`` evaluates the hybrid stack as `__main__` does, and can write down every resource that it declares.
+``raw`` declares just those resources through the same SDK classes, with their inputs as literals: the least that any
+program could do for the same plan.
+"""
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+from pulumi import _types as sdk_types
+from pulumi.runtime import mocks, rpc
+
+ROOT = Path(__file__).resolve().parents[1]
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: demo, cluster: {server: "https://k8s.demo.example.com:6443", certificate-authority-data: QQ==}}]
+contexts: [{name: admin@demo, context: {cluster: demo, user: admin}}]
+current-context: admin@demo
+users: [{name: admin, user: {client-certificate-data: QQ==, client-key-data: QQ==}}]
+"""
+WORKER = "version: v1alpha1\nmachine:\n  type: worker\n  token: aaaaaa.bbbbbbbbbbbbbbbb\ncluster: {}\n"
+
+
+class Recorder(mocks.Mocks):
+    """Answers as the providers would, just enough for the program to go on, and remembers what was declared."""
+
+    def __init__(self) -> None:
+        self.declared: list[tuple[str, str, dict[str, Any]]] = []
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        self.declared.append((args.typ, args.name, args.inputs))
+        outputs = dict(args.inputs)
+        kind = args.typ.rsplit(":", 1)[-1]
+        if kind == "Secrets":
+            outputs["machineSecrets"] = {"cluster": {"id": "id"}}
+            outputs["clientConfiguration"] = {"caCertificate": "a", "clientCertificate": "b", "clientKey": "c"}
+        elif kind == "Kubeconfig":
+            outputs["kubeconfigRaw"] = KUBECONFIG
+        elif kind == "StorageAccount":
+            outputs["primaryEndpoints"] = {"blob": "https://account.blob.core.windows.net/"}
+        else:
+            outputs.setdefault("name", args.name)
+        # The uploads report what they found in the image.
+        outputs |= {"sha256": "0" * 64, "disk_gib": 5}
+        return f"{args.name}-id", outputs
+
+    def call(self, args: mocks.MockCallArgs) -> dict[str, Any]:
+        if args.token == "talos:machine/getConfiguration:getConfiguration":
+            return {"machineConfiguration": WORKER}
+        return {"talosConfig": "context: demo\n"}
+
+
+def settings_with_pools(pools: int) -> dict[str, Any]:
+    """Return the example's configuration with that many pools in each cloud."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
+    settings = config["hybrid-talos:settings"]
+    settings["cluster"]["podCidr"] = "10.128.0.0/9"
+    azure, aliyun = settings["azure"], settings["aliyun"]
+    first, second = azure["pools"][0], aliyun["pools"][0]
+    azure["pools"] = [{**first, "name": f"w{n:03}", "subnetCidr": f"10.2.{n}.0/24", "maxSize": 5} for n in range(pools)]
+    aliyun["pools"] = [
+        {**second, "name": f"w{n:03}", "zones": {"cn-hangzhou-h": f"10.3.{n}.0/24"}} for n in range(pools)
+    ]
+    return config
+
+
+def components(pools: int) -> None:
+    """Declare the hybrid stack."""
+    from stacks import COMPOSITIONS
+    from stacks.secrets import Secrets
+    from stacks.settings import load
+
+    config = settings_with_pools(pools)
+    settings = load("hybrid", config["hybrid-talos:settings"])
+    secret = pulumi.Output.secret("secret")
+    outputs = COMPOSITIONS["hybrid"](settings, Secrets(secret, secret))
+    for name, value in outputs.exports().items():
+        pulumi.export(name, value)
+
+
+def raw(recorded: Path) -> None:
+    """Declare recorded resources through the SDK's classes."""
+    from lab import sdk_schema
+
+    for token, name, inputs in json.loads(recorded.read_text()):
+        if token.startswith("pulumi:providers:"):
+            pulumi.ProviderResource(token.rsplit(":", 1)[-1], name, inputs)
+        elif (schema := sdk_schema.resource(token)) is not None:
+            python = {camel: snake for snake, camel in sdk_types.resource_py_to_pulumi_names(schema.cls).items()}
+            schema.cls(name, **{python.get(key, key): value for key, value in inputs.items()})
+        else:
+            pulumi.CustomResource(token, name, inputs)
+
+
+def plain(value: Any) -> Any:
+    """Return recorded inputs as JSON values, without secret marks."""
+    if isinstance(value, dict):
+        if rpc._special_sig_key in value and "value" in value:
+            return plain(value["value"])
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def main(mode: str, pools: str, recorded: str = "") -> None:
+    """Evaluate once; print the seconds that the declarations took as the last line."""
+    recorder = Recorder()
+    mocks.set_mocks(recorder, project="hybrid-talos", stack="bench", preview=False)
+    start = time.perf_counter()
+
+    @pulumi.runtime.test
+    def evaluate() -> None:
+        raw(Path(recorded)) if mode == "raw" else components(int(pools))
+
+    evaluate()
+    seconds = time.perf_counter() - start
+    custom = [
+        (typ, name, plain(inputs))
+        for typ, name, inputs in recorder.declared
+        if not re.match(r"hybrid-talos:|pulumi:pulumi:", typ)
+    ]
+    if mode == "record":
+        Path(recorded).write_text(json.dumps(custom))
+    print(json.dumps({"seconds": seconds, "resources": len(custom)}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
