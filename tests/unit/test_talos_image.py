@@ -1,0 +1,342 @@
+"""TalosImage: what it declares on each platform, what it gives out, and what it refuses."""
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+from hybrid_talos._contract import BadInputs
+from hybrid_talos.azure_image import account_name, definition_name, gallery_name
+from hybrid_talos.schematic import schematic_id, schematic_yaml
+from hybrid_talos.talos_image import Platform, TalosImage, TalosImageArgs
+from pool_recorder import Recorder, Registered, _Monitor
+from pulumi.provider.experimental.analyzer import Analyzer
+from pulumi.runtime import mocks
+
+DRBD = schematic_yaml(["siderolabs/drbd"])
+ID = schematic_id(DRBD)
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
+GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/demo-workers/providers"
+
+AZURE: TalosImageArgs = {
+    "platform": Platform.AZURE,
+    "talos_version": "1.14.0",
+    "extensions": ["siderolabs/drbd"],
+    "azure": {"resource_group_name": "demo-workers", "location": "West Europe"},
+}
+ALIYUN: TalosImageArgs = {
+    "platform": Platform.ALIBABACLOUD,
+    "talos_version": "1.14.0",
+    "extensions": ["siderolabs/drbd"],
+    "aliyun": {"region": "cn-hangzhou"},
+}
+
+
+class Cloud(Recorder):
+    """Answers with ids and addresses of the form that the clouds give."""
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        identity, outputs = super().new_resource(args)
+        if args.typ.startswith("azure-native:"):
+            kind = args.typ.rpartition(":")[2]
+            identity = f"{GROUP}/Microsoft.Test/{kind}/{args.name}"
+            given = [key for key in ("accountName", "containerName", "galleryName") if key in args.inputs]
+            own = {"StorageAccount": "accountName", "BlobContainer": "containerName", "Gallery": "galleryName"}
+            outputs["name"] = args.inputs[own[kind]] if kind in own and given else outputs["name"]
+            outputs["primaryEndpoints"] = {"blob": f"https://{outputs['name']}.blob.core.windows.net/"}
+        if args.typ.startswith("pulumi-python:"):
+            outputs |= {"url": "u", "size": 512.0, "sha256": "5" * 64, "disk_gib": 5.0}
+        return identity, outputs
+
+
+def run(program: Callable[[], Any], preview: bool = False) -> Cloud:
+    """Run ``program`` under mocks, and return what was registered."""
+    cloud = Cloud()
+    monitor = _Monitor(cloud)
+    mocks.set_mocks(cloud, preview=preview, monitor=monitor, logger=logging.getLogger("pulumi.quiet"))
+
+    @pulumi.runtime.test
+    def inside() -> Any:
+        component = program()
+        names = {name: getattr(component, name) for name in TalosImage.__annotations__}
+        return pulumi.Output.all(**names).apply(cloud.values.update)
+
+    inside()
+    return cloud
+
+
+def declare(args: Any, name: str = "image") -> Callable[[], TalosImage]:
+    return lambda: TalosImage(name, args)
+
+
+def children(cloud: Cloud) -> list[Registered]:
+    return [found for found in cloud.found if found.type != "hybrid-talos:index:TalosImage"]
+
+
+# -- metal --------------------------------------------------------------------------------------------------
+
+
+def test_metal_declares_nothing_and_gives_references() -> None:
+    cloud = run(declare({"platform": "metal", "talos_version": "v1.14.0", "extensions": ["siderolabs/drbd"]}))
+    assert children(cloud) == []
+    assert cloud.values == {
+        "schematic_id": ID,
+        "image_id": "",
+        "image_ids": {},
+        "installer_image": f"factory.talos.dev/metal-installer/{ID}:v1.14.0",
+        "iso_url": f"https://factory.talos.dev/image/{ID}/v1.14.0/metal-amd64.iso",
+        "pxe_url": f"https://pxe.factory.talos.dev/pxe/{ID}/v1.14.0/metal-amd64",
+    }
+
+
+def test_another_factory_and_architecture_are_in_every_reference() -> None:
+    args = {"platform": "metal", "talos_version": "1.13.9", "factory_url": "http://10.0.0.5:8080/", "arch": "arm64"}
+    values = run(declare(args)).values
+    empty = schematic_id(schematic_yaml())
+    assert values["installer_image"] == f"10.0.0.5:8080/metal-installer/{empty}:v1.13.9"
+    assert values["iso_url"] == f"http://10.0.0.5:8080/image/{empty}/v1.13.9/metal-arm64.iso"
+    assert values["pxe_url"] == f"http://10.0.0.5:8080/pxe/{empty}/v1.13.9/metal-arm64"
+
+
+def test_the_outputs_are_those_that_are_registered() -> None:
+    cloud = run(declare({"platform": "metal", "talos_version": "1.14.0"}))
+    registered = next(keys for urn, keys in cloud.outputs.items() if "TalosImage" in urn)
+    camel = {re.sub(r"_([a-z])", lambda m: m[1].upper(), name) for name in TalosImage.__annotations__}
+    assert registered == camel
+
+
+# -- Azure --------------------------------------------------------------------------------------------------
+
+
+def test_azure_keeps_the_vhd_in_a_private_account_without_keys() -> None:
+    account = run(declare(AZURE)).one("-account").inputs
+    assert account["kind"] == "StorageV2"
+    assert account["sku"] == {"name": "Standard_LRS"}
+    assert account["allowBlobPublicAccess"] is False
+    assert account["allowSharedKeyAccess"] is False
+    assert account["enableHttpsTrafficOnly"] is True
+    assert account["minimumTlsVersion"] == "TLS1_2"
+    assert run(declare(AZURE)).one("-container").inputs["publicAccess"] == "None"
+
+
+def test_azure_uploads_the_factorys_vhd_under_a_name_that_says_its_content() -> None:
+    upload = run(declare(AZURE)).one("-upload")
+    assert upload.type == "pulumi-python:dynamic/image:AzurePageBlob"
+    assert upload.inputs["blob"] == f"talos-1.14.0-azure-amd64-{ID}.vhd"
+    assert upload.inputs["asset"] == "azure-amd64.vhd.xz"
+    assert upload.inputs["schematic"] == DRBD
+    assert upload.inputs["endpoint"] == f"https://{upload.inputs['account']}.blob.core.windows.net/"
+    assert upload.inputs["role_is_new"] is False
+
+
+def test_azure_makes_a_gallery_version_of_the_second_generation() -> None:
+    cloud = run(declare(AZURE))
+    definition, version = cloud.one("-definition").inputs, cloud.one("-version").inputs
+    assert (definition["hyperVGeneration"], definition["architecture"]) == ("V2", "x64")
+    assert (definition["osType"], definition["osState"]) == ("Linux", "Generalized")
+    assert {"name": "DiskControllerTypes", "value": "SCSI, NVMe"} in definition["features"]
+    assert version["galleryImageVersionName"] == "1.14.0"
+    source = version["storageProfile"]["osDiskImage"]["source"]
+    account = cloud.one("-account").inputs["accountName"]
+    assert source["uri"] == f"https://{account}.blob.core.windows.net/images/talos-1.14.0-azure-amd64-{ID}.vhd"
+    assert source["storageAccountId"].endswith("/StorageAccount/image-account")
+    assert version["tags"]["talos-schematic"] == ID
+    assert [region["name"] for region in version["publishingProfile"]["targetRegions"]] == ["westeurope"]
+
+
+def test_azure_replicates_to_each_region_once_and_says_so() -> None:
+    azure = {**AZURE["azure"], "replica_regions": ["northeurope", "North Europe", "westeurope"]}
+    cloud = run(declare({**AZURE, "azure": azure}))
+    targets = cloud.one("-version").inputs["publishingProfile"]["targetRegions"]
+    assert [region["name"] for region in targets] == ["westeurope", "northeurope"]
+    assert set(cloud.values["image_ids"]) == {"westeurope", "northeurope"}
+    assert set(cloud.values["image_ids"].values()) == {cloud.values["image_id"]}
+    assert cloud.values["image_id"].endswith("/GalleryImageVersion/image-version")
+
+
+def test_arm64_is_said_wherever_azure_asks() -> None:
+    cloud = run(declare({**AZURE, "arch": "arm64"}))
+    assert cloud.one("-definition").inputs["architecture"] == "Arm64"
+    assert cloud.one("-upload").inputs["asset"] == "azure-arm64.vhd.xz"
+
+
+def test_the_uploader_gets_the_one_role_before_the_upload() -> None:
+    azure = {**AZURE["azure"], "uploader_principal_id": "11111111-1111-1111-1111-111111111111"}
+    cloud = run(declare({**AZURE, "azure": azure}))
+    role = cloud.one("-uploader").inputs
+    assert role["scope"].endswith("/StorageAccount/image-account")
+    assert role["principalType"] == "ServicePrincipal"
+    assert role["roleDefinitionId"] == (
+        f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/"
+        "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+    )
+    upload = cloud.one("-upload")
+    assert upload.inputs["role_is_new"] is True
+    assert any(urn.endswith("::image-uploader") for urn in upload.dependencies)
+    assert run(declare(AZURE)).types().count("azure-native:authorization:RoleAssignment") == 0
+
+
+def test_endpoints_of_a_national_cloud_reach_the_upload() -> None:
+    endpoints = {"blob": "https://{account}.blob.core.chinacloudapi.cn", "authority": "login.chinacloudapi.cn"}
+    upload = run(declare({**AZURE, "azure": {**AZURE["azure"], "endpoints": endpoints}})).one("-upload").inputs
+    assert upload["endpoint"] == endpoints["blob"]
+    assert upload["authority"] == endpoints["authority"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"extensions": ["siderolabs/drbd", "siderolabs/zfs"]}, {"arch": "arm64"}, {"talos_version": "1.14.1"}],
+    ids=["extension", "architecture", "release"],
+)
+def test_other_content_is_another_blob_and_another_image(change: dict[str, Any]) -> None:
+    before, after = run(declare(AZURE)), run(declare({**AZURE, **change}))
+    assert before.one("-upload").inputs["blob"] != after.one("-upload").inputs["blob"]
+
+    def name(cloud: Cloud) -> tuple[str, str]:
+        return (
+            cloud.one("-definition").inputs["galleryImageName"],
+            cloud.one("-version").inputs["galleryImageVersionName"],
+        )
+
+    assert name(before) != name(after)
+    assert before.one("-account").inputs["accountName"] == after.one("-account").inputs["accountName"]
+
+
+def test_order_and_old_names_of_extensions_are_the_same_content() -> None:
+    one = run(declare({**AZURE, "extensions": ["siderolabs/i915-ucode", "siderolabs/drbd"]}))
+    other = run(declare({**AZURE, "extensions": ["siderolabs/drbd", "siderolabs/i915"]}))
+    assert one.one("-upload").inputs["blob"] == other.one("-upload").inputs["blob"]
+
+
+def test_a_pre_release_has_a_legal_version_name_and_a_definition_of_its_own() -> None:
+    cloud = run(declare({**AZURE, "talos_version": "v1.15.0-alpha.1"}))
+    assert re.fullmatch(r"\d+\.\d+\.\d+", cloud.one("-version").inputs["galleryImageVersionName"])
+    definition = cloud.one("-definition").inputs["galleryImageName"]
+    assert definition == f"talos-amd64-{ID[:12]}-alpha.1"
+    assert definition != definition_name("amd64", ID, "1.15.0")
+
+
+@pytest.mark.parametrize("name", ["image", "Azure image: workers", "x" * 100])
+def test_names_are_legal_whatever_the_component_is_called(name: str) -> None:
+    assert re.fullmatch(r"[a-z0-9][a-z0-9_]{0,78}[a-z0-9]", gallery_name(name, "demo"))
+    assert re.fullmatch(r"[a-z0-9]{3,24}", account_name(f"{GROUP}/Microsoft.Compute/galleries/x"))
+    assert len(definition_name("arm64", ID, "1.14.0-alpha.10")) <= 64
+
+
+def test_two_clusters_have_no_name_in_common() -> None:
+    assert gallery_name("image", "rg-a") != gallery_name("image", "rg-b")
+    assert gallery_name("image", "rg-a") == gallery_name("image", "RG-A")
+    assert account_name("/subscriptions/1/g") != account_name("/subscriptions/2/g")
+
+
+# -- Alibaba ------------------------------------------------------------------------------------------------
+
+
+def test_aliyun_imports_the_factorys_qcow2_from_a_private_bucket() -> None:
+    cloud = run(declare(ALIYUN))
+    assert cloud.one("-acl").inputs["acl"] == "private"
+    assert "acl" not in cloud.one("-bucket").inputs
+    upload = cloud.one("-upload")
+    assert upload.type == "pulumi-python:dynamic/image:AliyunOssObject"
+    assert upload.inputs["key"] == f"talos-1.14.0-alibabacloud-amd64-{ID}.qcow2"
+    assert upload.inputs["endpoint"] == "https://oss-{region}.aliyuncs.com"
+    assert any(urn.endswith("::image-acl") for urn in upload.dependencies)
+    image = cloud.one("-import").inputs
+    assert (image["architecture"], image["osType"], image["bootMode"]) == ("x86_64", "linux", "UEFI")
+    assert image["diskDeviceMappings"] == [
+        {"format": "qcow2", "ossBucket": "image-bucket-id", "ossObject": upload.inputs["key"], "diskImageSize": 5}
+    ]
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9.:_-]{1,127}", image["imageName"])
+    assert "1.14.0" in image["imageName"]
+    assert ID[:12] in image["imageName"]
+    assert cloud.values["image_id"] == "image-import-id"
+    assert cloud.values["image_ids"] == {"cn-hangzhou": "image-import-id"}
+
+
+def test_aliyun_can_boot_by_bios_where_instances_know_nothing_else() -> None:
+    cloud = run(declare({**ALIYUN, "aliyun": {"region": "cn-hangzhou", "boot_mode": "BIOS"}}))
+    assert cloud.one("-import").inputs["bootMode"] == "BIOS"
+
+
+# -- both ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("args", [AZURE, ALIYUN], ids=["azure", "aliyun"])
+def test_every_child_has_the_components_name_and_parent(args: TalosImageArgs) -> None:
+    cloud = run(declare(args, "first"))
+    assert children(cloud)
+    for child in children(cloud):
+        assert child.name.startswith("first-")
+        assert child.parent.endswith("hybrid-talos:index:TalosImage::first")
+
+
+@pytest.mark.parametrize("args", [AZURE, ALIYUN], ids=["azure", "aliyun"])
+def test_a_preview_with_everything_unknown_declares_the_same(args: TalosImageArgs) -> None:
+    def program() -> TalosImage:
+        unknown: pulumi.Output[str] = pulumi.Output.from_input(pulumi.UNKNOWN)
+        if "azure" in args:
+            return TalosImage("image", {**args, "azure": {**args["azure"], "resource_group_name": unknown}})
+        return TalosImage("image", args)
+
+    assert run(program, preview=True).types() == run(declare(args)).types()
+
+
+def test_two_images_of_each_platform_stand_beside_each_other() -> None:
+    def program() -> TalosImage:
+        for args in (AZURE, ALIYUN):
+            TalosImage(f"a-{args['platform']}", args)
+            TalosImage(f"b-{args['platform']}", args)
+        return TalosImage("metal", {"platform": Platform.METAL, "talos_version": "1.14.0"})
+
+    names = [found.name for found in run(program).found]
+    assert len(names) == len(set(names)) == 2 * (7 + 5) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"platform": "gcp"}, "platform"),
+        ({"talos_version": "1.14"}, "talos_version"),
+        ({"talos_version": 1.14}, "talos_version"),
+        ({"factory_url": "factory.talos.dev"}, "factory_url"),
+        ({"extensions": ["drbd"]}, "'drbd' is no extension"),
+        ({"extra_kernel_args": ["two\nlines"]}, "printable ASCII"),
+        ({"compressed_sha256": "abc"}, "compressed_sha256"),
+        ({"arch": "riscv64"}, "arch"),
+        ({"azure": None}, "azure: required for platform azure"),
+        ({"aliyun": {"region": "cn-hangzhou"}}, "aliyun: belongs to platform alibabacloud"),
+        ({"azure": {"location": "westeurope"}}, "azure.resource_group_name"),
+        ({"azure": {**AZURE["azure"], "regions": []}}, "azure.regions"),
+        ({"azure": {**AZURE["azure"], "endpoints": {"blob": "http://x"}}}, "azure.endpoints.blob"),
+        ({"size": 5}, "size: no such input"),
+    ],
+)
+def test_bad_inputs_are_named_and_nothing_is_registered(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInputs, match=re.escape(problem)):
+        TalosImage("image", {**AZURE, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"arch": "arm64"}, "arm64 images cannot be imported"),
+        ({"talos_version": "1.13.9"}, "1.13.9 has no alibabacloud platform"),
+        ({"aliyun": {"region": "Hangzhou"}}, "aliyun.region"),
+        ({"aliyun": {"region": "cn-hangzhou", "boot_mode": "PXE"}}, "aliyun.boot_mode"),
+    ],
+)
+def test_what_alibaba_cannot_do_is_refused(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInputs, match=problem):
+        TalosImage("image", {**ALIYUN, **change})
+
+
+def test_the_analyzer_reads_every_input_and_output() -> None:
+    found = Analyzer("hybrid-talos").analyze([TalosImage])
+    component = found["component_definitions"]["TalosImage"]
+    assert {key for key, prop in component.inputs.items() if not prop.optional} == {"platform", "talosVersion"}
+    described = [*component.inputs.values(), *component.outputs.values()]
+    for definition in found["type_definitions"].values():
+        described += definition.properties.values()
+    assert all(prop.description for prop in described)
