@@ -43,6 +43,8 @@ def pool_config(
     documents = load(base, f"{owner}: machine_config")
     if not documents:
         raise BadInputs(f"{owner}: machine_config is empty")
+    if not any(identity(document) == V1ALPHA1 for document in documents):
+        raise BadInputs(f"{owner}: machine_config: holds no machine section")
     documents = _for_cloud_image(documents, talos_version)
     ours: list[Patch] = [
         kubelet_identity(),
@@ -84,9 +86,7 @@ def _for_cloud_image(documents: Sequence[Document], talos_version: str) -> list[
 
 def _problems(documents: Sequence[Document], template: NodeTemplate) -> list[str]:
     """Return why these documents cannot be the configuration of every machine of a pool."""
-    main = next((document for document in documents if identity(document) == V1ALPHA1), None)
-    if main is None:
-        return ["machine_config: holds no machine section"]
+    main = next(document for document in documents if identity(document) == V1ALPHA1)
     problems: list[str] = []
     if value_at(main, "machine", "type") != "worker":
         problems.append("machine_config: must be a worker's; a control plane's never goes into user data")

@@ -1,6 +1,8 @@
 """Runs a small program under Pulumi's mocks and keeps what it registers, options and secret marks included."""
 
+import asyncio
 import logging
+import string
 from collections.abc import Callable
 from typing import Any
 
@@ -90,7 +92,7 @@ class Recorder(mocks.Mocks):
         self.values: dict[str, Any] = {}
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        self.last[args.name] = args.inputs
+        self.last[args.name] = plain(args.inputs)
         extra = {"ipAddress": "203.0.113.99", "snatTableIds": "stb-1"} if args.custom else {}
         return f"{args.name}-id", {**args.inputs, "name": f"{args.name}a1b2c3d4", **extra}
 
@@ -124,6 +126,34 @@ def run(program: Callable[[], dict[str, pulumi.Output[Any]] | None], preview: bo
     return recorder
 
 
+def plain(value: Any) -> Any:
+    """Return a value without the marks of secrets, which the mocks leave in place."""
+    if isinstance(value, dict):
+        return plain(value["value"]) if SIGNATURE in value else {key: plain(nested) for key, nested in value.items()}
+    return [plain(nested) for nested in value] if isinstance(value, list) else value
+
+
 def is_secret(raw: Any) -> bool:
     """Return whether a value went out with the engine's mark of a secret."""
     return isinstance(raw, dict) and raw.get(SIGNATURE) == SECRET
+
+
+def unknown() -> pulumi.Output[Any]:
+    """Return a value that is not known yet, as in a preview."""
+    return pulumi.Output(set(), _resolved(None), _resolved(False))
+
+
+def _resolved(value: Any) -> "asyncio.Future[Any]":
+    future = asyncio.get_event_loop().create_future()
+    future.set_result(value)
+    return future
+
+
+def noise(length: int) -> str:
+    """Return text that hardly gets smaller when it is compressed; the same every time."""
+    state, text = 1, []
+    letters = string.ascii_letters + string.digits
+    for _ in range(length):
+        state = state * 6364136223846793005 + 1442695040888963407 & (2**64 - 1)
+        text.append(letters[(state >> 33) % len(letters)])
+    return "".join(text)
