@@ -95,8 +95,8 @@ def raw(recorded: Path) -> None:
         if token.startswith("pulumi:providers:"):
             pulumi.ProviderResource(token.rsplit(":", 1)[-1], name, inputs)
         elif (schema := sdk_schema.resource(token)) is not None:
-            python = {camel: snake for snake, camel in sdk_types.resource_py_to_pulumi_names(schema.cls).items()}
-            schema.cls(name, **{python.get(key, key): value for key, value in inputs.items()})
+            python = {camel: snake for snake, camel in sdk_types.input_type_py_to_pulumi_names(schema.args).items()}
+            schema.cls(name, **{python[key]: value for key, value in inputs.items() if key in python})
         else:
             pulumi.CustomResource(token, name, inputs)
 

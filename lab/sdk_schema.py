@@ -55,6 +55,7 @@ class ResourceSchema:
 
     token: str
     cls: type
+    args: type
     inputs: dict[str, Field]
     outputs: frozenset[str] = field(default_factory=frozenset)
 
@@ -69,7 +70,7 @@ def resource(token: str) -> ResourceSchema | None:
     args = getattr(module, f"{cls.__name__}InitArgs", None) or getattr(module, f"{cls.__name__}Args", None)
     if args is None:
         return None
-    return ResourceSchema(token, cls, _fields(args), frozenset(sdk_types.resource_types(cls)))
+    return ResourceSchema(token, cls, args, _fields(args), frozenset(sdk_types.resource_types(cls)))
 
 
 def _resource_class(token: str) -> type | None:
