@@ -135,8 +135,8 @@ def changed_paths(old: Any, new: Any, path: str = "") -> dict[str, str]:
 
 def fill(values: Any, filled: Any) -> Any:
     """Return ``values`` with ``filled`` laid over them: None takes a value away, secret marks stay."""
-    if filled is None:
-        return None
+    if filled is None or isinstance(filled, Secret):
+        return filled
     if isinstance(values, Secret):
         return Secret(fill(values.value, filled))
     if isinstance(values, Mapping) and isinstance(filled, Mapping):

@@ -1,7 +1,7 @@
 """Reads from a Talos machine config what the simulated machines act on."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,6 +54,10 @@ class MachineConfig:
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: Mapping[str, str] = field(default_factory=dict)
     external_cloud: bool = False
+    schedulable: bool = True
+    """Whether ordinary pods may run on it."""
+    talos_api: Mapping[str, Sequence[str]] | None = None
+    """On control planes that let pods into the Talos API: the allowed ``roles`` and ``namespaces``."""
 
     @property
     def endpoint_host(self) -> str:
@@ -114,9 +118,21 @@ def read(text: str) -> MachineConfig:
         labels=_texts(machine.get("nodeLabels")),
         annotations=_texts(machine.get("nodeAnnotations")),
         taints=_texts(machine.get("nodeTaints")),
+        schedulable=machine.get("type") == "worker" or cluster.get("allowSchedulingOnControlPlanes") is True,
+        talos_api=_talos_api(machine),
         external_cloud=external or (kubelet.get("extraArgs") or {}).get("cloud-provider") == "external",
     )
 
 
 def _texts(value: Any) -> dict[str, str]:
     return {str(key): str(item) for key, item in (value or {}).items()}
+
+
+def _talos_api(machine: Mapping[str, Any]) -> dict[str, list[str]] | None:
+    access = (machine.get("features") or {}).get("kubernetesTalosAPIAccess") or {}
+    if access.get("enabled") is not True or machine.get("type") == "worker":
+        return None
+    return {
+        "roles": list(access.get("allowedRoles") or []),
+        "namespaces": list(access.get("allowedKubernetesNamespaces") or []),
+    }

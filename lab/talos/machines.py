@@ -110,6 +110,7 @@ def apply(world: World, address: str, text: str, mode: str) -> dict[str, Any]:
             "endpoint": config.endpoint,
             "kubernetes_version": config.kubernetes_version,
             "apply_mode": mode,
+            "talos_api": config.talos_api,
         }
         world.put(PACKAGE, "machine", address, doc)
         node = _node(doc, config)
@@ -177,6 +178,8 @@ def _node(doc: Mapping[str, Any], config: MachineConfig) -> dict[str, Any]:
     taints = [_taint(key, value) for key, value in config.taints.items()]
     if config.role == "controlplane":
         labels["node-role.kubernetes.io/control-plane"] = ""
+    if not config.schedulable:
+        taints.append(_taint("node-role.kubernetes.io/control-plane", ":NoSchedule"))
     if config.external_cloud:
         taints.append(_taint("node.cloudprovider.kubernetes.io/uninitialized", "true:NoSchedule"))
     return {

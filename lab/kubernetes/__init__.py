@@ -1,0 +1,1 @@
+"""The simulated Kubernetes provider and the API of the clusters that the simulated Talos machines form."""
