@@ -38,7 +38,7 @@ class Recorder(mocks.Mocks):
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         self.declared.append((args.typ, args.name, args.inputs))
-        outputs = dict(args.inputs)
+        outputs = {"name": args.name, **args.inputs}
         kind = args.typ.rsplit(":", 1)[-1]
         if kind == "Secrets":
             outputs["machineSecrets"] = {"cluster": {"id": "id"}}
@@ -47,8 +47,6 @@ class Recorder(mocks.Mocks):
             outputs["kubeconfigRaw"] = KUBECONFIG
         elif kind == "StorageAccount":
             outputs["primaryEndpoints"] = {"blob": "https://account.blob.core.windows.net/"}
-        else:
-            outputs.setdefault("name", args.name)
         # The uploads report what they found in the image.
         outputs |= {"sha256": "0" * 64, "disk_gib": 5}
         return f"{args.name}-id", outputs
@@ -94,7 +92,7 @@ def raw(recorded: Path) -> None:
     for token, name, inputs in json.loads(recorded.read_text()):
         if token.startswith("pulumi:providers:"):
             pulumi.ProviderResource(token.rsplit(":", 1)[-1], name, inputs)
-        elif (schema := sdk_schema.resource(token)) is not None:
+        elif token.split(":")[0] in sdk_schema.MODULES and (schema := sdk_schema.resource(token)) is not None:
             python = {camel: snake for snake, camel in sdk_types.input_type_py_to_pulumi_names(schema.args).items()}
             schema.cls(name, **{python[key]: value for key, value in inputs.items() if key in python})
         else:
