@@ -177,6 +177,8 @@ def _workers(
         "client_configuration": control_plane.client_configuration,
         "installer_image": image.installer_image,
         "node_subnets": place.subnets,
+        "config_patches": list(settings.cluster.config_patches),
+        "graceful_removal": settings.cluster.protect,
     }
     if place.location is not None:
         args["location"] = place.location
