@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +88,24 @@ def components(pools: int) -> None:
 
 def raw(recorded: Path) -> None:
     """Declare recorded resources through the SDK's classes."""
+    for module, cls, name, arguments in json.loads(recorded.read_text()):
+        getattr(import_module(module), cls)(
+            *([name] if module != "pulumi" else arguments.pop("_", [name])), **arguments
+        )
+
+
+def as_call(token: str, name: str, inputs: dict[str, Any]) -> tuple[str, str, str, dict[str, Any]]:
+    """Return how a program declares a resource through its SDK class: module, class, name, keyword arguments."""
     from lab import sdk_schema
 
-    for token, name, inputs in json.loads(recorded.read_text()):
-        if token.startswith("pulumi:providers:"):
-            pulumi.ProviderResource(token.rsplit(":", 1)[-1], name, inputs)
-        elif token.split(":")[0] in sdk_schema.MODULES and (schema := sdk_schema.resource(token)) is not None:
-            python = {camel: snake for snake, camel in sdk_types.input_type_py_to_pulumi_names(schema.args).items()}
-            schema.cls(name, **{python[key]: value for key, value in inputs.items() if key in python})
-        else:
-            pulumi.CustomResource(token, name, inputs)
+    if token.startswith("pulumi:providers:"):
+        return "pulumi", "ProviderResource", name, {"_": [token.rsplit(":", 1)[-1], name, inputs]}
+    schema = sdk_schema.resource(token) if token.split(":")[0] in sdk_schema.MODULES else None
+    if schema is None:
+        return "pulumi", "CustomResource", name, {"_": [token, name, inputs]}
+    python = {camel: snake for snake, camel in sdk_types.input_type_py_to_pulumi_names(schema.args).items()}
+    arguments = {python[key]: value for key, value in inputs.items() if key in python}
+    return schema.cls.__module__, schema.cls.__name__, name, arguments
 
 
 def plain(value: Any) -> Any:
@@ -126,7 +135,7 @@ def main(mode: str, pools: str, recorded: str = "") -> None:
         if not re.match(r"hybrid-talos:|pulumi:pulumi:", typ)
     ]
     if mode == "record":
-        Path(recorded).write_text(json.dumps(custom))
+        Path(recorded).write_text(json.dumps([as_call(*declared) for declared in custom]))
     print(json.dumps({"seconds": seconds, "resources": len(custom)}))
 
 
