@@ -3,12 +3,15 @@
 A multipart upload is not there to be seen before it is completed, so half an object cannot exist. When it
 is complete it is tagged with the digest and the size of the disk inside; an object without those tags is
 from a run that was killed in between, and is written anew. Parts of runs that were killed are removed before
-a new upload begins; the bucket's lifecycle rule does the same after a day.
+a new upload begins; the bucket's lifecycle rule does the same after a day. Whoever uploads or adopts the object
+leaves a claim among its tags, and only the last one deletes it: where a replacement is forced (`pulumi up
+--replace`), old and new are one object.
 """
 
 import functools
 import ipaddress
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -23,10 +26,10 @@ from alibabacloud_oss_v2.types import CredentialsProvider
 from pulumi.dynamic import DiffResult
 
 from .disk_image import Qcow2
-from .image_source import Properties, open_image, pin_problem
+from .image_source import Properties, diff_of, open_image, pin_problem
 from .image_stream import Compression
 from .parallel import run_all
-from .work_provider import WorkError, changed
+from .work_provider import WorkError
 
 PART = 8 * 1024 * 1024
 """Bytes of a part; OSS takes 10,000 of them (help.aliyun.com, OSS multipart upload)."""
@@ -45,40 +48,41 @@ def check(news: Properties) -> dict[str, str]:
 
 def diff(olds: Properties, news: Properties) -> DiffResult:
     """Another object is another resource; another address of the same object is only recorded."""
-    replaces = [key for key in _KEY if changed(key, olds, news)]
-    if not replaces and (problem := pin_problem(news, olds.get("sha256"))):
-        raise WorkError(problem)
-    return DiffResult(changes=bool(replaces) or changed("endpoint", olds, news), replaces=replaces)
+    return diff_of(_KEY, ("endpoint",), olds, news)
 
 
 def create(props: Properties) -> tuple[str, Properties]:
     """Upload the image, or adopt the object when an earlier run finished it."""
+    claim = {"claim": uuid.uuid4().hex}
     with _errors(props):
         client = _client(props)
-        found = _finished(client, props)
+        found = _found(_tags(client, props))
         if found is None:
             found = _upload(client, props)
         elif problem := pin_problem(props, found["sha256"]):
             raise WorkError(problem)
-    return "/".join(props[key] for key in _KEY), {**props, **found}
+        _tag(client, props, {**found, **claim})
+    return "/".join(props[key] for key in _KEY), {**props, **found, **claim}
 
 
 def read(props: Properties) -> Properties | None:
     """Return the resource as it is; None when the object is gone or was never finished."""
     with _errors(props):
-        found = _finished(_client(props), props)
+        found = _found(_tags(_client(props), props))
     return None if found is None else {**props, **found}
 
 
 def update(olds: Properties, news: Properties) -> Properties:
     """Record the new address; the object stays as it is."""
-    return {**news, **{key: olds[key] for key in ("sha256", "disk_gib")}}
+    return {**news, **{key: olds[key] for key in ("sha256", "disk_gib", "claim")}}
 
 
 def delete(props: Properties) -> None:
-    """Delete the object."""
+    """Delete the object, unless something else claimed it since."""
     with _errors(props), _unless_gone():
-        _client(props).delete_object(oss.DeleteObjectRequest(bucket=props["bucket"], key=props["key"]))
+        client = _client(props)
+        if _tags(client, props).get("claim") == props["claim"]:
+            client.delete_object(oss.DeleteObjectRequest(bucket=props["bucket"], key=props["key"]))
 
 
 class _DefaultChain(CredentialsProvider):  # type: ignore[misc]
@@ -115,11 +119,24 @@ def _is_address(endpoint: str) -> bool:
     return host == "localhost"
 
 
-def _finished(client: Any, props: Properties) -> Properties | None:
-    tags: dict[str, str] = {}
+def _tags(client: Any, props: Properties) -> dict[str, str]:
+    """Return the tags of the object; none when it is not there."""
     with _unless_gone():
         answer = client.get_object_tagging(oss.GetObjectTaggingRequest(bucket=props["bucket"], key=props["key"]))
-        tags = {tag.key: tag.value for tag in (answer.tag_set and answer.tag_set.tags) or ()}
+        return {tag.key: tag.value for tag in (answer.tag_set and answer.tag_set.tags) or ()}
+    return {}
+
+
+def _tag(client: Any, props: Properties, tags: Properties) -> None:
+    pairs = [oss.Tag(key=key, value=str(value)) for key, value in tags.items()]
+    client.put_object_tagging(
+        oss.PutObjectTaggingRequest(
+            bucket=props["bucket"], key=props["key"], tagging=oss.Tagging(tag_set=oss.TagSet(tags=pairs))
+        )
+    )
+
+
+def _found(tags: dict[str, str]) -> Properties | None:
     if "sha256" not in tags or not tags.get("disk_gib", "").isdecimal():
         return None
     return {"sha256": tags["sha256"], "disk_gib": int(tags["disk_gib"])}
@@ -150,10 +167,7 @@ def _upload(client: Any, props: Properties) -> Properties:
             with suppress(BaseError):
                 client.abort_multipart_upload(oss.AbortMultipartUploadRequest(**target, upload_id=upload))
             raise
-        found = {"sha256": image.sha256, "disk_gib": qcow2.disk_gib}
-    tags = [oss.Tag(key=key, value=str(value)) for key, value in found.items()]
-    client.put_object_tagging(oss.PutObjectTaggingRequest(**target, tagging=oss.Tagging(tag_set=oss.TagSet(tags=tags))))
-    return found
+        return {"sha256": image.sha256, "disk_gib": qcow2.disk_gib}
 
 
 def _jobs(

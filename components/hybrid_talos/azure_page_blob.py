@@ -2,7 +2,9 @@
 
 The blob's own metadata says how far it is: `state` is `uploading` until the last byte is in and checked, and
 `complete` from then on, together with the digest of what was downloaded. So a run that was killed is seen by
-the next one, which writes the blob anew, and a blob that is complete is adopted.
+the next one, which writes the blob anew, and a blob that is complete is adopted. Whoever uploads or adopts it
+leaves a claim there, and only the last one deletes it: where a replacement is forced (`pulumi up --replace`),
+old and new are one blob.
 
 The size is not known before the last byte: an xz stream tells it only at its end, and a byte range of that
 end is not something every factory, mirror or proxy serves. A page blob can be resized, and pages never
@@ -10,6 +12,7 @@ written cost nothing, so the blob grows by doubling and is cut to its exact size
 """
 
 import functools
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -27,11 +30,11 @@ from pulumi.dynamic import DiffResult
 
 from .azure_credential import deployment_credential
 from .disk_image import GIB, SECTOR, FixedVhd
-from .image_source import Properties, open_image, pin_problem
+from .image_source import Properties, diff_of, open_image, pin_problem
 from .image_stream import ImageError, compression_of
 from .parallel import run_all
 from .schematic import schematic_id
-from .work_provider import WorkError, changed
+from .work_provider import WorkError
 
 _WORKERS = 8
 _RETRIES = 5
@@ -52,43 +55,42 @@ def check(news: Properties) -> dict[str, str]:
 
 def diff(olds: Properties, news: Properties) -> DiffResult:
     """Another blob is another resource; another address of the same blob is only recorded."""
-    replaces = [key for key in _KEY if changed(key, olds, news)]
-    if not replaces and (problem := pin_problem(news, olds.get("sha256"))):
-        raise WorkError(problem)
-    # A changed factory URL is no change: the id of the schematic says what is in the blob, not where it is from.
-    moved = any(changed(key, olds, news) for key in ("endpoint", "authority"))
-    return DiffResult(changes=bool(replaces) or moved, replaces=replaces)
+    return diff_of(_KEY, ("endpoint", "authority"), olds, news)
 
 
 def create(props: Properties) -> tuple[str, Properties]:
     """Upload the image, or adopt the blob when an earlier run finished it."""
+    claim = {"claim": uuid.uuid4().hex}
     with _errors(props):
         _wait_for_role(props)
         with _client(props) as blob:
-            found = _finished(blob)
-            if found is None:
-                found = _upload(blob, props)
-            elif problem := pin_problem(props, found["sha256"]):
+            metadata = _metadata(blob)
+            if metadata.get("state") != "complete":
+                metadata = _upload(blob, props)
+            elif problem := pin_problem(props, metadata.get("sha256")):
                 raise WorkError(problem)
-    return "/".join(props[key] for key in _KEY), {**props, **found}
+            blob.set_blob_metadata({**metadata, **claim})
+            found = _found(blob, metadata)
+    return "/".join(props[key] for key in _KEY), {**props, **found, **claim}
 
 
 def read(props: Properties) -> Properties | None:
     """Return the resource as it is; None when the blob is gone or was never finished."""
     with _errors(props), _client(props) as blob:
-        found = _finished(blob)
-    return None if found is None else {**props, **found}
+        metadata = _metadata(blob)
+        return {**props, **_found(blob, metadata)} if metadata.get("state") == "complete" else None
 
 
 def update(olds: Properties, news: Properties) -> Properties:
     """Record the new address; the blob stays as it is."""
-    return {**news, **{key: olds[key] for key in ("url", "size", "sha256")}}
+    return {**news, **{key: olds[key] for key in ("size", "sha256", "claim")}}
 
 
 def delete(props: Properties) -> None:
-    """Delete the blob."""
+    """Delete the blob, unless something else claimed it since."""
     with _errors(props), _client(props) as blob, suppress(ResourceNotFoundError):
-        blob.delete_blob(delete_snapshots="include")
+        if _metadata(blob).get("claim") == props["claim"]:
+            blob.delete_blob(delete_snapshots="include")
 
 
 def _client(props: Properties, **options: Any) -> BlobClient:
@@ -119,18 +121,18 @@ def _wait_for_role(props: Properties) -> None:
         blob.get_blob_properties()
 
 
-def _finished(blob: BlobClient) -> Properties | None:
-    try:
-        properties = blob.get_blob_properties()
-    except ResourceNotFoundError:
-        return None
-    metadata = properties.metadata or {}
-    if metadata.get("state") != "complete":
-        return None
-    return {"url": blob.url, "size": properties.size, "sha256": metadata.get("sha256", "")}
+def _metadata(blob: BlobClient) -> dict[str, str]:
+    """Return what stands on the blob; nothing when it is not there."""
+    with suppress(ResourceNotFoundError):
+        return dict(blob.get_blob_properties().metadata or {})
+    return {}
 
 
-def _upload(blob: BlobClient, props: Properties) -> Properties:
+def _found(blob: BlobClient, metadata: dict[str, str]) -> Properties:
+    return {"size": blob.get_blob_properties().size, "sha256": metadata.get("sha256", "")}
+
+
+def _upload(blob: BlobClient, props: Properties) -> dict[str, str]:
     packed = compression_of(props["asset"])
     name = props["asset"].removesuffix(f".{packed.value}") if packed else props["asset"]
     marks = {"talos_version": props["talos_version"], "schematic": schematic_id(props["schematic"])}
@@ -147,14 +149,14 @@ def _upload(blob: BlobClient, props: Properties) -> Properties:
             image.verify(props.get("compressed_sha256"))
             blob.resize_blob(vhd.file_size)
             blob.upload_page(vhd.footer, offset=vhd.disk_size, length=SECTOR)
-            finished = {"state": "complete", "sha256": image.sha256}
-            blob.set_blob_metadata({**marks, **finished})
+            finished = {**marks, "state": "complete", "sha256": image.sha256}
+            blob.set_blob_metadata(finished)
         except BaseException:
             # Half an image is of no use; when this fails too, its state says that it is half.
             with suppress(AzureError):
                 blob.delete_blob()
             raise
-        return {"url": blob.url, "size": vhd.file_size, "sha256": image.sha256}
+        return finished
 
 
 def _write(blob: BlobClient, first: tuple[int, bytes], rest: Iterator[tuple[int, bytes]]) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pulumi.dynamic import DiffResult
+
 from .engine_log import Progress, engine_sender
 from .image_factory import check_extensions, register
 from .image_stream import Download, ImageError, download, http_session
 from .schematic import image_url, schematic_id
-from .work_provider import WorkError
+from .work_provider import WorkError, changed
 
 Properties = dict[str, Any]
 
@@ -41,6 +43,23 @@ def pin_problem(props: Properties, recorded: str | None) -> str | None:
     if not isinstance(pin, str) or recorded is None or pin.lower() == recorded:
         return None
     return (
-        f"compressed_sha256 pins {pin.lower()}, but the stored image was made from {recorded}: if the pin is right, "
-        "the factory served something else before; run `pulumi up --replace` with the URN of this upload"
+        f"compressed_sha256 pins {pin.lower()}, but the stored image was made from {recorded}. If the pin is right, "
+        "that image is not to be trusted: move the pools to another release or schematic, or destroy them and this "
+        "image and make both anew"
     )
+
+
+def diff_of(key: tuple[str, ...], recorded: tuple[str, ...], olds: Properties, news: Properties) -> DiffResult:
+    """Say what a change of inputs does to an upload.
+
+    Another name (``key``) is another upload, made beside the old one. Of the other inputs only those that say
+    how to reach it (``recorded``) matter, and are kept in the state: the content is named by the schematic, so
+    that it does not matter which factory it came from.
+    """
+    replaces = [name for name in key if changed(name, olds, news)]
+    if replaces:
+        return DiffResult(changes=True, replaces=replaces)
+    if problem := pin_problem(news, olds.get("sha256")):
+        raise WorkError(problem)
+    moved = any(changed(name, olds, news) for name in recorded)
+    return DiffResult(changes=moved, replaces=[])

@@ -50,8 +50,6 @@ class AzurePageBlob(dynamic.Resource, module="image", name="AzurePageBlob"):
 
     blob: pulumi.Output[str]
     """Name of the blob, known when the blob is complete."""
-    url: pulumi.Output[str]
-    """Where the blob lies."""
     size: pulumi.Output[float]
     """Bytes of the VHD, footer included."""
     sha256: pulumi.Output[str]
@@ -84,7 +82,6 @@ class AzurePageBlob(dynamic.Resource, module="image", name="AzurePageBlob"):
             "endpoint": endpoint,
             "authority": authority,
             "role_is_new": role_is_new,
-            "url": None,
             "size": None,
             "sha256": None,
         }

@@ -118,7 +118,7 @@ def test_other_content_is_another_upload_beside_the_old_one(work: Any) -> None:
 @pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
 def test_another_factory_is_no_change_and_another_address_only_recorded(work: Any) -> None:
     olds, _ = KEYS[work]
-    olds = {**olds, "factory_url": "https://one", "sha256": "1" * 64, "url": "u", "size": 1, "disk_gib": 5}
+    olds = {**olds, "factory_url": "https://one", "sha256": "1" * 64, "claim": "x", "size": 1, "disk_gib": 5}
     result = work.diff(olds, {**olds, "factory_url": "https://two", "factory_ca": "pem"})
     assert (result.changes, result.replaces) == (False, [])
     moved = {**olds, "endpoint": "https://y"}
@@ -260,7 +260,6 @@ def test_a_vhd_becomes_a_page_blob_with_its_zeros_left_out(azure: Azure, factory
     outs = result.outs or {}
     assert result.id == f"{ACCOUNT}/{CONTAINER}/{BLOB}"
     assert (outs["size"], outs["sha256"]) == (len(VHD), factory.sha256)
-    assert outs["url"].endswith(f"/{ACCOUNT}/{CONTAINER}/{BLOB}")
     assert azure.blob.read(0, len(VHD)) == VHD
     assert azure.blob.path.stat().st_size == len(VHD)
     assert azure.written() < 4 * MIB
@@ -286,9 +285,19 @@ def test_a_disk_beyond_the_first_capacity_grows_the_blob(
 
 def test_a_blob_that_is_complete_is_adopted(azure: Azure, factory: Factory) -> None:
     props = azure_props(azure, factory)
-    first = AzurePageBlobProvider().create(props).outs
-    assert AzurePageBlobProvider().create(props).outs == first
+    first = AzurePageBlobProvider().create(props).outs or {}
+    again = AzurePageBlobProvider().create(props).outs or {}
+    assert {**again, "claim": first["claim"]} == first
     assert factory.downloads == 1
+
+
+def test_a_blob_is_deleted_by_the_last_that_claimed_it(azure: Azure, factory: Factory) -> None:
+    provider, props = AzurePageBlobProvider(), azure_props(azure, factory)
+    old, new = provider.create(props), provider.create(props)
+    provider.delete(old.id, old.outs or {})
+    assert provider.read(new.id, new.outs or {}).outs == new.outs
+    provider.delete(new.id, new.outs or {})
+    assert azure.blob.record() is None
 
 
 def test_a_blob_of_a_run_that_was_killed_is_written_anew(azure: Azure, factory: Factory) -> None:
@@ -361,7 +370,7 @@ def test_no_identity_is_an_error_that_says_what_to_set(
 def test_a_container_that_is_not_there_counts_as_no_blob(azure: Azure, factory: Factory) -> None:
     props = azure_props(azure, factory, container="other")
     assert AzurePageBlobProvider().read("id", props).id == ""
-    AzurePageBlobProvider().delete("id", props)
+    AzurePageBlobProvider().delete("id", {**props, "claim": "x"})
 
 
 def test_an_endpoint_that_is_not_there_is_named(
@@ -402,16 +411,27 @@ def test_a_qcow2_becomes_an_object_in_parts(oss: tuple[Oss, str], factory: Facto
     assert result.id == f"cn-hangzhou/images/{KEY}"
     assert (outs["disk_gib"], outs["sha256"]) == (5, factory.sha256)
     assert storage.objects == {KEY: QCOW2}
-    assert storage.tags == {KEY: {"sha256": factory.sha256, "disk_gib": "5"}}
+    assert storage.tags == {KEY: {"sha256": factory.sha256, "disk_gib": "5", "claim": outs["claim"]}}
     assert storage.operations.count("PUT partNumber,uploadId") == 3
     assert all("LTAItest/" in line and "SECRET" not in line for line in storage.authorizations)
 
 
 def test_an_object_that_is_complete_is_adopted(oss: tuple[Oss, str], factory: Factory) -> None:
     props = aliyun_props(oss[1], factory)
-    first = AliyunOssObjectProvider().create(props).outs
-    assert AliyunOssObjectProvider().create(props).outs == first
+    first = AliyunOssObjectProvider().create(props).outs or {}
+    again = AliyunOssObjectProvider().create(props).outs or {}
+    assert {**again, "claim": first["claim"]} == first
     assert factory.downloads == 1
+
+
+def test_an_object_is_deleted_by_the_last_that_claimed_it(oss: tuple[Oss, str], factory: Factory) -> None:
+    storage, url = oss
+    provider, props = AliyunOssObjectProvider(), aliyun_props(url, factory)
+    old, new = provider.create(props), provider.create(props)
+    provider.delete(old.id, old.outs or {})
+    assert storage.objects == {KEY: QCOW2}
+    provider.delete(new.id, new.outs or {})
+    assert storage.objects == {}
 
 
 def test_what_a_killed_run_left_is_removed_and_the_object_written_anew(oss: tuple[Oss, str], factory: Factory) -> None:

@@ -47,7 +47,7 @@ class Cloud(Recorder):
             outputs["name"] = args.inputs[own[kind]] if kind in own and given else outputs["name"]
             outputs["primaryEndpoints"] = {"blob": f"https://{outputs['name']}.blob.core.windows.net/"}
         if args.typ.startswith("pulumi-python:"):
-            outputs |= {"url": "u", "size": 512.0, "sha256": "5" * 64, "disk_gib": 5.0}
+            outputs |= {"size": 512.0, "sha256": "5" * 64, "disk_gib": 5.0}
         return identity, outputs
 
 
