@@ -200,20 +200,24 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         marked = wire.decode(request.news)
         kind = self._kind(token, context)
         call = self._call(context, request.urn, preview=True)
-        inputs = wire.plain(marked)
-        old = wire.plain(wire.decode(request.olds))
-        filled = kind.defaults(call, inputs, old)
-        marked = wire.fill(marked, filled)
-        inputs = wire.plain(marked)
-        schema = sdk_schema.resource(token)
-        found = list(sdk_schema.problems(schema, inputs)) if schema else []
-        if not found:
-            found = list(kind.check(call, inputs))
+
+        def work() -> tuple[dict[str, Any], list[Problem]]:
+            filled = wire.fill(marked, kind.defaults(call, wire.plain(marked), wire.plain(wire.decode(request.olds))))
+            inputs = wire.plain(filled)
+            schema = sdk_schema.resource(token)
+            found = list(sdk_schema.problems(schema, inputs)) if schema else []
+            return filled, found or list(kind.check(call, inputs))
+
+        checked, found = self._guard(context, None, token, work)
         failures = [provider_pb2.CheckFailure(property=p.path, reason=p.reason) for p in found]
-        return provider_pb2.CheckResponse(inputs=wire.encode(marked), failures=failures)
+        return provider_pb2.CheckResponse(inputs=wire.encode(checked), failures=failures)
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: D102
-        kind = self._kind(_token(request.urn), context)
+        token = _token(request.urn)
+        kind = self._kind(token, context)
+        return self._guard(context, None, token, lambda: self._diff(request, context, kind))
+
+    def _diff(self, request: Any, context: grpc.ServicerContext, kind: Kind) -> Any:
         call = self._call(context, request.urn, preview=True)
         old = kind.comparable(call, wire.plain(wire.decode(request.old_inputs)))
         new = kind.comparable(call, wire.plain(wire.decode(request.news)))

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import re
 import sys
+import threading
 import types
 import typing
 from dataclasses import dataclass, field
@@ -60,9 +61,18 @@ class ResourceSchema:
     outputs: frozenset[str] = field(default_factory=frozenset)
 
 
+_importing = threading.RLock()
+"""The SDKs import their modules on first use, and a second thread sees a module that is half there."""
+
+
 @functools.cache
 def resource(token: str) -> ResourceSchema | None:
     """Return the schema of a resource type, or None when the SDK has no such type."""
+    with _importing:
+        return _resource(token)
+
+
+def _resource(token: str) -> ResourceSchema | None:
     cls = _resource_class(token)
     if cls is None:
         return None
@@ -101,8 +111,9 @@ def _keyword_safe(path: str) -> str:
 
 @functools.cache
 def _fields(args: type) -> dict[str, Field]:
-    names = sdk_types.input_type_py_to_pulumi_names(args)
-    hints = sdk_types.input_type_types(args)
+    with _importing:
+        names = sdk_types.input_type_py_to_pulumi_names(args)
+        hints = sdk_types.input_type_types(args)
     parameters = inspect.signature(args.__init__).parameters  # type: ignore[misc]
     return {
         pulumi_name: Field(
