@@ -32,8 +32,17 @@ def refused(what: str, error: talosctl.TalosctlError) -> CloudError:
 
 
 def client_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the client's certificate and key, in whichever of the two ways they were given."""
-    return inputs.get("clientConfigurationWo") or inputs.get("clientConfiguration") or {}
+    """Return the client's certificate and key, in whichever of the two ways they were given.
+
+    Raises:
+        CloudError: a part is missing, as happens when a program hands the parts over under other names.
+    """
+    given = inputs.get("clientConfigurationWo") or inputs.get("clientConfiguration") or {}
+    missing = [key for key in ("caCertificate", "clientCertificate", "clientKey") if not given.get(key)]
+    if missing:
+        names = ", ".join(f"clientConfiguration.{key}" for key in missing)
+        raise CloudError("InvalidArgument", f"missing required property: {names}")
+    return dict(given)
 
 
 def with_endpoint(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +107,7 @@ def get_machine_configuration(call: Call, arguments: dict[str, Any]) -> dict[str
 
 def get_client_configuration(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     """``client.getConfiguration`` (talos_client_configuration_data_source.go)."""
-    name, client = arguments.get("clusterName"), arguments.get("clientConfiguration") or {}
+    name, client = arguments.get("clusterName"), client_of(arguments)
     if not name:
         raise CloudError("InvalidArgument", "clusterName: string length must be at least 1")
     context: dict[str, Any] = {"endpoints": list(arguments.get("endpoints") or [])}

@@ -3,6 +3,8 @@
 import base64
 import copy
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -686,3 +688,33 @@ def test_a_node_can_be_deleted_behind_pulumis_back(lab: Lab) -> None:
     assert lab.world.get("kubernetes", "v1/Node", "demo/spot-1") is None
     with pytest.raises(KeyError):
         package.ACTIONS["delete-node"](lab.world, "demo/spot-1")
+
+
+_THREADS = """
+import threading
+from lab import sdk_schema
+
+tokens = [f"kubernetes:{t}" for t in (
+    "core/v1:Secret", "core/v1:ConfigMap", "apps/v1:Deployment", "batch/v1:CronJob", "core/v1:Namespace",
+)] * 4
+start, wrong = threading.Barrier(len(tokens)), []
+
+def look(token):
+    start.wait()
+    schema = sdk_schema.resource(token)
+    if schema is None or sdk_schema.problems(schema, {"metadata": {"name": "x"}}):
+        wrong.append(token)
+
+threads = [threading.Thread(target=look, args=(token,)) for token in tokens]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not wrong, wrong
+"""
+
+
+def test_the_first_calls_may_come_all_at_once() -> None:
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", _THREADS], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -177,6 +177,11 @@ def test_a_refusal_never_quotes_a_value(call: Call, secrets: dict[str, Any], pat
     assert refused.value.code == "InvalidArgument"
 
 
+def test_lost_fields_of_the_client_are_named(call: Call) -> None:
+    with pytest.raises(CloudError, match=r"clientConfiguration\.caCertificate"):
+        invokes.get_client_configuration(call, {"clusterName": "demo", "clientConfiguration": {"ca_certificate": "x"}})
+
+
 def test_a_client_config_is_a_talosconfig(call: Call, secrets: dict[str, Any]) -> None:
     given = {"clusterName": "demo", "clientConfiguration": secrets["clientConfiguration"]}
     lists = {"endpoints": ["192.0.2.11"], "nodes": ["192.0.2.12"]}
