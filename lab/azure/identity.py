@@ -4,41 +4,60 @@ Source: learn.microsoft.com "How to use managed identities for App Service and A
 reference (app-service/overview-managed-identity), and msal's managed_identity.py, which azure-identity calls.
 """
 
-import hashlib
+import base64
 import hmac
 import json
+import os
 import secrets
 import time
 import urllib.parse
+from contextlib import suppress
+from pathlib import Path
 
 from ..world import World
-from .arm import PACKAGE
 from .http_base import Handler, LoopbackServer
 
 STORAGE = "https://storage.azure.com"
 _API_VERSION = "2019-08-01"
 _LIFETIME = 24 * 3600
-_TOKEN = "token"
 
 
 def issue(world: World, resource: str) -> tuple[str, int]:
-    """Return a new access token for a resource and when it runs out (Unix time). The world keeps only its hash."""
-    token, expires = secrets.token_urlsafe(48), int(time.time()) + _LIFETIME
-    for old in world.find(PACKAGE, _TOKEN):
-        if old.doc["expiresOn"] < time.time():
-            world.remove(PACKAGE, _TOKEN, old.id)
-    world.put(PACKAGE, _TOKEN, _hash(token), {"resource": resource.rstrip("/"), "expiresOn": expires})
-    return token, expires
+    """Return a new access token for a resource and when it runs out (Unix time)."""
+    expires = int(time.time()) + _LIFETIME
+    content = json.dumps({"aud": resource.rstrip("/"), "exp": expires, "jti": secrets.token_hex(8)}).encode()
+    return ".".join(map(_text, (content, _signature(world, content)))), expires
 
 
 def accepts(world: World, token: str, resource: str) -> bool:
     """Say whether a token was issued here for a resource and still holds."""
-    doc = world.get(PACKAGE, _TOKEN, _hash(token))
-    return doc is not None and doc["resource"] == resource.rstrip("/") and doc["expiresOn"] > time.time()
+    try:
+        content, signature = (base64.urlsafe_b64decode(part) for part in token.split("."))
+        claims = json.loads(content) if hmac.compare_digest(signature, _signature(world, content)) else {}
+    except ValueError:
+        return False
+    return claims.get("aud") == resource.rstrip("/") and claims.get("exp", 0) > time.time()
 
 
-def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode()
+
+
+def _signature(world: World, content: bytes) -> bytes:
+    return hmac.digest(_key(world.folder / "identity.key"), content, "sha256")
+
+
+def _key(path: Path) -> bytes:
+    """Return the key that signs tokens; all processes of one lab share it, and nobody else can read it."""
+    if not path.exists():
+        # Whole or not at all: a second process must not read a key that is still empty.
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_bytes()
 
 
 class IdentityServer(LoopbackServer):

@@ -21,6 +21,7 @@ from azure.storage.blob import BlobClient, ContentSettings
 from lab.azure import BlobServer, IdentityServer
 from lab.azure.arm import PACKAGE
 from lab.azure.blob_store import Blob, find_by_uri
+from lab.azure.identity import accepts, issue
 from lab.azure.vhd import verify_vhd
 from lab.world import CloudError, World
 from tests.lab.azure_cloud import MIB, vhd_footer
@@ -222,11 +223,21 @@ def test_tokens_need_the_secret_header(
         blob.create_page_blob(1024)
 
 
-def test_the_world_keeps_no_token(world: World, identity: IdentityServer) -> None:
-    token = ManagedIdentityCredential().get_token("https://storage.azure.com/.default").token
-    files = [path.read_bytes() for path in world.folder.glob("cloud.sqlite3*")]
-    assert files
-    assert not any(token.encode() in content for content in files)
+def test_a_changed_or_foreign_token_is_refused(world: World, identity: IdentityServer, tmp_path: Path) -> None:
+    token, _ = issue(world, "https://storage.azure.com/")
+    assert accepts(world, token, "https://storage.azure.com")
+    content, signature = token.split(".")
+    other = World(tmp_path / "other")
+    for wrong in (f"{content[:-4]}AAA=.{signature}", issue(other, "https://storage.azure.com")[0], content, "", "a.b"):
+        assert not accepts(world, wrong, "https://storage.azure.com")
+    other.close()
+
+
+def test_tokens_are_no_part_of_the_cloud_and_their_key_is_private(world: World, identity: IdentityServer) -> None:
+    before = world.find()
+    ManagedIdentityCredential().get_token("https://storage.azure.com/.default")
+    assert world.find() == before
+    assert (world.folder / "identity.key").stat().st_mode & 0o777 == 0o600
 
 
 def test_planned_faults_strike_page_writes(blob: BlobClient, world: World) -> None:
