@@ -9,6 +9,7 @@ from pulumi_alicloud import ecs, vpc
 from ._contract import BadInputs
 from .mesh_location import MeshLocation
 from .node_ports import APID, CILIUM, FLANNEL, KUBELET
+from .pool_inputs import collapsed
 
 MOST_RANGES = 20
 """Entries of each prefix list. Fixed when the list is made, and counted in full by every rule that uses it: five rules
@@ -28,8 +29,8 @@ class AliyunNetwork:
 
 
 def prefix_entries(owner: str, ranges: Sequence[str]) -> list[ecs.EcsPrefixListEntryArgs]:
-    """Return the entries of a prefix list: each range once, sorted; BadInputs when there are too many or none."""
-    unique = sorted(set(ranges))
+    """Return the entries of a prefix list; BadInputs when there are too many or none."""
+    unique = collapsed(owner, ranges)
     if not 1 <= len(unique) <= MOST_RANGES:
         raise BadInputs(f"{owner}: {len(unique)} ranges, and a prefix list here holds 1 to {MOST_RANGES}")
     return [ecs.EcsPrefixListEntryArgs(cidr=cidr) for cidr in unique]
@@ -47,14 +48,17 @@ def aliyun_network(
     tags: Mapping[str, str],
     child: pulumi.ResourceOptions,
 ) -> AliyunNetwork:
-    """Register the network of a pool; ``child`` carries the parent."""
-    switches = {
+    """Register the network of a pool; ``child`` carries the parent.
+
+    Names that are shown begin with `pool-`, since a pool's own name may begin with a digit, which many may not.
+    """
+    switches: dict[str, vpc.Switch] = {
         zone: vpc.Switch(
             f"{name}-vswitch-{zone}",
             vpc_id=vpc_id,
             zone_id=zone,
             cidr_block=cidr,
-            vswitch_name=f"{name}-{zone}",
+            vswitch_name=f"pool-{name}-{zone}",
             tags=tags,
             opts=child,
         )
@@ -63,7 +67,7 @@ def aliyun_network(
     group = ecs.SecurityGroup(
         f"{name}-firewall",
         vpc_id=vpc_id,
-        security_group_name=name,
+        security_group_name=f"pool-{name}",
         # Machines of the pool may talk to each other.
         inner_access_policy="Accept",
         tags=tags,
@@ -90,7 +94,7 @@ def _rules(
     """
 
     def allow(role: str, protocol: str, port: pulumi.Input[str], sources: ecs.EcsPrefixList) -> pulumi.Resource:
-        return ecs.SecurityGroupRule(
+        rule: pulumi.Resource = ecs.SecurityGroupRule(
             f"{name}-allow-{role}",
             security_group_id=group_id,
             type="ingress",
@@ -101,11 +105,11 @@ def _rules(
             description=role,
             opts=child,
         )
+        return rule
 
     def prefix_list(role: str, ranges: pulumi.Output[list[str]]) -> ecs.EcsPrefixList:
         return ecs.EcsPrefixList(
             f"{name}-{role}-ranges",
-            # A pool's name may begin with a digit, which the name of a prefix list may not.
             prefix_list_name=f"pool-{name}-{role}",
             address_family="IPv4",
             max_entries=MOST_RANGES,
@@ -150,7 +154,7 @@ def _outbound(
         vpc_id=vpc_id,
         # The zone that is named first; a gateway cannot move to another vSwitch.
         vswitch_id=next(iter(switches.values())).id,
-        nat_gateway_name=f"{name}-outbound",
+        nat_gateway_name=f"pool-{name}-outbound",
         nat_type="Enhanced",
         network_type="internet",
         payment_type="PayAsYouGo",
@@ -160,7 +164,7 @@ def _outbound(
     )
     address = ecs.EipAddress(
         f"{name}-outbound-address",
-        address_name=f"{name}-outbound",
+        address_name=f"pool-{name}-outbound",
         payment_type="PayAsYouGo",
         internet_charge_type="PayByTraffic",
         bandwidth="100",

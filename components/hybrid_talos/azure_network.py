@@ -8,6 +8,7 @@ from pulumi_azure_native import network
 
 from .mesh_location import MeshLocation
 from .node_ports import APID, CILIUM, FLANNEL, KUBELET
+from .pool_inputs import collapsed
 
 PREFIX_LENGTH = 28
 """The biggest public IP prefix, 16 addresses (learn.microsoft.com, "Public IP address prefix").
@@ -28,17 +29,18 @@ class AzureNetwork:
     public_ip_prefix_id: pulumi.Output[str] | None
 
 
-def security_rules(mesh: MeshLocation | None) -> list[network.SecurityRuleArgs]:
+def security_rules(owner: str, mesh: MeshLocation | None) -> list[network.SecurityRuleArgs]:
     """Return what may reach the machines of a pool; Azure's own last rule denies the rest.
 
     WireGuard from where the mesh says; the Talos API, the kubelet and the CNI from inside the virtual network and from
     ranges behind the mesh. A leader that forwards traffic of another location keeps its source address, which the tag
     `VirtualNetwork` does not cover, hence the ranges.
     """
-    internal = sorted(set(mesh["internal_cidrs"])) if mesh else []
+    internal = collapsed(f"{owner}: mesh_location.internal_cidrs", mesh["internal_cidrs"] if mesh else [])
+    peers = collapsed(f"{owner}: mesh_location.firewall_sources", mesh["firewall_sources"] if mesh else [])
     rules: list[network.SecurityRuleArgs] = []
-    if mesh and mesh["firewall_sources"]:
-        rules.append(_allow("mesh", 100, "Udp", [int(mesh["firewall_port"])], sorted(set(mesh["firewall_sources"]))))
+    if mesh and peers:
+        rules.append(_allow("mesh", 100, "Udp", [int(mesh["firewall_port"])], peers))
     for offset, (protocol, role, ports) in enumerate(
         [("Tcp", "machine-apis", [APID, KUBELET]), ("Udp", "cni", [FLANNEL, CILIUM])]
     ):
@@ -51,9 +53,6 @@ def security_rules(mesh: MeshLocation | None) -> list[network.SecurityRuleArgs]:
 def _allow(
     name: str, priority: int, protocol: str, ports: list[int], sources: str | list[str]
 ) -> network.SecurityRuleArgs:
-    if isinstance(sources, list) and "0.0.0.0/0" in sources:
-        # One prefix for all of them: Azure refuses rules whose prefixes overlap.
-        sources = "0.0.0.0/0"
     return network.SecurityRuleArgs(
         name=f"allow-{name}",
         priority=priority,
@@ -68,6 +67,7 @@ def _allow(
 
 
 def azure_network(
+    owner: str,
     name: str,
     *,
     resource_group_name: pulumi.Input[str],
@@ -86,7 +86,7 @@ def azure_network(
         resource_group_name=resource_group_name,
         location=location,
         # Inside the group, since separate rules and rules inside would undo each other.
-        security_rules=pulumi.Output.from_input(mesh).apply(security_rules),
+        security_rules=pulumi.Output.from_input(mesh).apply(lambda known: security_rules(owner, known)),
         tags=tags,
         opts=child,
     )

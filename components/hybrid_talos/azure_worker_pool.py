@@ -171,6 +171,7 @@ class AzureWorkerPool(pulumi.ComponentResource):
         mesh = args.get("mesh_location")
 
         net = azure_network(
+            owner,
             name,
             resource_group_name=args["resource_group_name"],
             location=shape.location,

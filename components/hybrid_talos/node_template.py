@@ -82,11 +82,10 @@ def node_template(
     ``zone`` is the zone label that the cloud controller will write, given when all machines of the pool are in one.
     ValueError when ``pool`` gives no label value, or ``labels`` claims another pool.
     """
-    problem = (
-        _NAME.fullmatch(pool) is None and "must have letters, digits, -, _ or ., and begin and end with the first two"
-    )
     own = pool_label_value(cloud, pool)
-    problem = problem or _value_problem(own)
+    problem = _value_problem(own)
+    if not _NAME.fullmatch(pool):
+        problem = "it must have letters, digits, -, _ or ., and begin and end with a letter or digit"
     if problem:
         raise ValueError(f"the pool's name becomes the value of the label {POOL_LABEL}: {problem}")
     if labels.get(POOL_LABEL, own) != own:

@@ -1,12 +1,12 @@
 """Inputs that worker pools of both clouds have in common, and their checks."""
 
-from collections.abc import Mapping
-from ipaddress import IPv4Network
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network, collapse_addresses
 from typing import Annotated, NotRequired, TypedDict
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from ._contract import Shape
+from ._contract import BadInputs, Shape
 from .node_template import Taint, TaintShape, checked_labels, checked_taints
 from .versions import check_talos, normalise_version
 
@@ -37,6 +37,21 @@ def _network(text: object) -> IPv4Network:
 
 Cidr = Annotated[IPv4Network, BeforeValidator(_network)]
 """An IPv4 range without host bits."""
+
+
+def collapsed(owner: str, ranges: Iterable[str]) -> list[str]:
+    """Return IPv4 ranges without those that lie in others, in order; BadInputs when one is none.
+
+    Azure refuses a rule whose ranges overlap (kubernetes-sigs/cloud-provider-azure#6775), and a prefix list of Alibaba
+    Cloud one that stands twice.
+    """
+    networks: list[IPv4Network] = []
+    for text in ranges:
+        try:
+            networks.append(IPv4Network(text))
+        except ValueError:
+            raise BadInputs(f"{owner}: {str(text)[:40]} is not an IPv4 range") from None
+    return [str(network) for network in collapse_addresses(networks)]
 
 
 def _talos(version: str) -> str:

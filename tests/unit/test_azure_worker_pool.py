@@ -249,7 +249,7 @@ def rules(**changes):
 
 
 def test_the_firewall_opens_the_mesh_to_its_peers_and_node_ports_to_the_inside():
-    inside = ["10.244.0.0/16", "10.4.0.0/16", "192.0.2.0/24"]
+    inside = ["10.4.0.0/16", "10.244.0.0/16", "192.0.2.0/24"]
     assert rules(mesh_location=MESH) == {
         "allow-mesh": ("Udp", ["198.51.100.0/24", "203.0.113.7/32"], ["51820"]),
         "allow-machine-apis-from-network": ("Tcp", "VirtualNetwork", ["50000", "10250"]),
@@ -261,8 +261,16 @@ def test_the_firewall_opens_the_mesh_to_its_peers_and_node_ports_to_the_inside()
 
 def test_a_mesh_whose_peers_are_unknown_opens_its_port_to_all_and_nothing_else():
     found = rules(mesh_location={**MESH, "firewall_sources": ["0.0.0.0/0", "203.0.113.7/32"], "firewall_port": 51821.0})
-    assert found["allow-mesh"] == ("Udp", "0.0.0.0/0", ["51821"])
+    assert found["allow-mesh"] == ("Udp", ["0.0.0.0/0"], ["51821"])
     assert [name for name, (_, sources, _) in found.items() if "0.0.0.0/0" in sources] == ["allow-mesh"]
+
+
+def test_ranges_inside_others_are_left_out_since_azure_refuses_overlaps():
+    found = rules(mesh_location={**MESH, "internal_cidrs": ["10.0.0.0/8", "10.4.0.0/16", "10.0.0.0/8", "192.0.2.0/24"]})
+    assert found["allow-cni-from-mesh"][1] == ["10.0.0.0/8", "192.0.2.0/24"]
+    assert "internal_cidrs: nonsense is not an IPv4 range" in apply_refused(
+        mesh_location={**MESH, "internal_cidrs": ["nonsense"]}
+    )
 
 
 def test_without_a_mesh_only_the_virtual_network_gets_in():
