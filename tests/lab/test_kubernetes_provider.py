@@ -695,7 +695,7 @@ import threading
 from lab import sdk_schema
 
 tokens = [f"kubernetes:{t}" for t in (
-    "core/v1:Secret", "core/v1:ConfigMap", "apps/v1:Deployment", "batch/v1:CronJob", "core/v1:Namespace",
+    "core/v1:Secret", "core/v1:ConfigMap", "core/v1:Namespace", "rbac.authorization.k8s.io/v1:ClusterRole",
 )] * 4
 start, wrong = threading.Barrier(len(tokens)), []
 
