@@ -132,6 +132,9 @@ class _Shape(PoolShape):
         problems: list[str] = []
         if is_arm_size(self.vm_size) != (self.arch is AzureArch.ARM64):
             problems.append(f"vm_size {self.vm_size} cannot boot an image for {self.arch.value}, which arch says")
+        if self.spot is not None and re.match(r"Standard_B\d", self.vm_size):
+            # learn.microsoft.com, "Use Azure Spot Virtual Machines", limitations.
+            problems.append(f"vm_size {self.vm_size} is of the B series, which Azure has no spot machines of")
         room = self.subnet_cidr.num_addresses - RESERVED_ADDRESSES
         if self.max_size > room:
             problems.append(

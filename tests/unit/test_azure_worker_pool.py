@@ -410,6 +410,7 @@ def test_configurations_that_cannot_serve_a_pool_are_refused(changes, said):
         ({"tags": {"min": "1"}}, "tags: min is read by the autoscaler"),
         ({"tags": {"a/b": "1"}}, "tags: a/b must have"),
         ({"spot": {"max_price": 0}}, "spot.max_price: "),
+        ({"spot": {}, "vm_size": "Standard_B2s"}, "no spot machines"),
         ({"os_disk_size_gb": 8}, "os_disk_size_gb: "),
         ({"talos_version": "1.2.0"}, "talos_version: Talos 1.2 is not known"),
         ({"talos_version": 1.14}, "talos_version: "),
