@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from typing import Any
 
 from ..world import CloudError, World
-from .arm import PACKAGE
+from .records import PACKAGE
 
 _FORBIDDEN = tuple(
     map(IPv4Network, ("224.0.0.0/4", "255.255.255.255/32", "127.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32"))

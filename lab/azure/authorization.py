@@ -10,7 +10,8 @@ import re
 from ..provider import Call
 from ..world import CloudError, Record
 from . import names
-from .arm import PACKAGE, ArmKind, Doc, lookup, name_of, subscription
+from .arm import ArmKind
+from .records import PACKAGE, Doc, lookup, name_of, subscription
 
 # learn.microsoft.com "Azure built-in roles": those that clusters commonly assign.
 BUILT_IN_ROLES = {

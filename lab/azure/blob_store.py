@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..world import CloudError, Record, World
-from .arm import PACKAGE, lookup
+from .records import PACKAGE, lookup
 
 PAGE = 512
 KIND = "blob"

@@ -5,9 +5,10 @@ import copy
 from ..provider import Call
 from ..world import Record, World
 from . import names
-from .arm import ArmKind, Doc, below, name_of
+from .arm import ArmKind
 from .instances import data_hash, mark_models, model_hash, resize
 from .reachability import verify_reachable
+from .records import Doc, below, name_of
 from .scale_set_rules import decode_custom_data, verify
 
 

@@ -14,12 +14,16 @@ from ..provider import Call
 from ..world import CloudError, Record, World
 from . import names
 from .addresses import new_public_address, new_public_prefix, parse_prefix
-from .arm import PACKAGE, ArmKind, Doc, below, lookup, name_of, reference, reference_id, referrers
+from .arm import ArmKind
+from .records import PACKAGE, Doc, below, lookup, name_of, reference, reference_id, referrers
 
-NO_BASIC_ADDRESSES = CloudError(
-    "IPv4BasicSkuPublicIpCountLimitReached",
-    "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription in this region.",
-)
+
+def no_basic_addresses() -> CloudError:
+    """Return the refusal of a Basic address."""
+    return CloudError(
+        "IPv4BasicSkuPublicIpCountLimitReached",
+        "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription in this region.",
+    )
 
 
 def _sku(inputs: Mapping[str, Any]) -> str:
@@ -61,7 +65,7 @@ class PublicIPAddress(_Network):
 
     def _rules(self, call: Call, id: str, inputs: Doc, doc: Doc, old: Doc | None) -> None:
         if _sku(inputs) == "Basic":
-            raise NO_BASIC_ADDRESSES
+            raise no_basic_addresses()
         if inputs.get("publicIPAllocationMethod", "Dynamic") != "Static":
             raise CloudError(
                 "PublicIPAddressMustBeStatic",

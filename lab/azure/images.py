@@ -12,8 +12,9 @@ from typing import Any
 from ..provider import Call
 from ..world import CloudError, Record
 from . import names
-from .arm import ArmKind, Doc, below, dig, lookup, name_of, reference_id, refuse_change, refuse_nested
+from .arm import ArmKind
 from .blob_store import find_by_uri
+from .records import Doc, below, dig, lookup, name_of, reference_id, refuse_change, refuse_nested
 from .vhd import FOOTER, MIB, verify_vhd
 
 _SMALLEST_UPLOAD = 20 * MIB + FOOTER

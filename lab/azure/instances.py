@@ -11,9 +11,9 @@ from typing import Any
 
 from ..world import CloudError, Record, World
 from .addresses import free_private
-from .arm import PACKAGE, Doc, below, dig, group_of, lookup, name_of, reference_id
 from .egress import take_from_prefix
 from .network import subnet_prefixes
+from .records import PACKAGE, Doc, below, dig, group_of, lookup, name_of, reference_id
 from .scale_set_image import resolve
 from .scale_set_rules import verify_total
 

@@ -8,7 +8,8 @@ restrictions for federated identity credentials" (entra/workload-id/workload-ide
 from ..provider import Call
 from ..world import CloudError, Record
 from . import names
-from .arm import NO_SUBSCRIPTION, PACKAGE, ArmKind, Doc, below, lookup, name_of, stable_guid
+from .arm import ArmKind
+from .records import NO_SUBSCRIPTION, PACKAGE, Doc, below, lookup, name_of, stable_guid
 
 
 class UserAssignedIdentity(ArmKind):

@@ -12,18 +12,8 @@ from ..provider import Call
 from ..world import CloudError, Record, World
 from . import names
 from .addresses import network_ranges, parse_prefix, subnet_fits
-from .arm import (
-    PACKAGE,
-    ArmKind,
-    Doc,
-    below,
-    lookup,
-    name_of,
-    reference,
-    reference_id,
-    referrers,
-    refuse_change,
-)
+from .arm import ArmKind
+from .records import PACKAGE, Doc, below, lookup, name_of, reference, reference_id, referrers, refuse_change
 
 
 def subnet_prefixes(subnet: Mapping[str, Any], owner: str) -> list[IPv4Network]:

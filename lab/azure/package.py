@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 
 from ..provider import Call, Function, Package
-from .arm import NO_SUBSCRIPTION, ArmKind, Doc, subscription
+from .arm import ArmKind
 from .authorization import RoleAssignment, RoleDefinition
 from .compute import VirtualMachineScaleSet
 from .egress import LoadBalancer, NatGateway, PublicIPAddress, PublicIPPrefix, Route, RouteTable
 from .images import Disk, Gallery, GalleryImage, GalleryImageVersion, Image
 from .managedidentity import FederatedIdentityCredential, UserAssignedIdentity
 from .network import Subnet, VirtualNetwork
+from .records import NO_SUBSCRIPTION, Doc, subscription
 from .resources import ResourceGroup
 from .security import NetworkSecurityGroup, SecurityRule
 from .storage import BlobContainer, StorageAccount

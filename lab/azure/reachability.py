@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import yaml
 
 from ..world import CloudError, Record, World
-from .arm import Doc, dig, lookup, name_of, reference_id
 from .egress import routes_of
 from .network import network_of, spaces, subnet_prefixes
+from .records import Doc, dig, lookup, name_of, reference_id
 from .security import Rule, deciding_rule, rules_of
 
 APID, KUBELET, API_SERVER, WIREGUARD = 50000, 10250, 6443, 51820

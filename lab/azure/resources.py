@@ -10,8 +10,9 @@ from ..provider import Call
 from ..sdk_schema import Problem
 from ..world import CloudError, Record, World
 from . import names
-from .arm import PACKAGE, ArmKind, Doc, below, group_of, name_of, referrers
+from .arm import ArmKind
 from .blob_store import remove_below
+from .records import PACKAGE, Doc, below, group_of, name_of, referrers
 
 
 class ResourceGroup(ArmKind):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..world import CloudError, Record, World
-from .arm import Doc, below, dig, lookup, name_of
+from .records import Doc, below, dig, lookup, name_of
 from .sizes import parse_size
 
 _MOST_OS_DISK_GB = 4095

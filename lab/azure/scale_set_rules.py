@@ -16,49 +16,18 @@ from typing import Any
 from ..provider import Call
 from ..world import CloudError
 from . import names
-from .arm import Doc, dig, lookup, name_of, reference, reference_id, refuse_change
-from .egress import NO_BASIC_ADDRESSES
+from .egress import no_basic_addresses
+from .records import Doc, dig, lookup, name_of, reference, reference_id, refuse_change
 from .scale_set_image import verify_image
 from .sizes import parse_size
 
 CUSTOM_DATA_BYTES = 65_535
 CUSTOM_DATA_CHARACTERS = 87_380
-_FORBIDDEN_USERS = frozenset(
-    (
-        "administrator",
-        "admin",
-        "user",
-        "user1",
-        "test",
-        "user2",
-        "test1",
-        "user3",
-        "admin1",
-        "1",
-        "123",
-        "a",
-        "actuser",
-        "adm",
-        "admin2",
-        "aspnet",
-        "backup",
-        "console",
-        "david",
-        "guest",
-        "john",
-        "owner",
-        "root",
-        "server",
-        "sql",
-        "support",
-        "support_388945a0",
-        "sys",
-        "test2",
-        "test3",
-        "user4",
-        "user5",
-    )
-)
+_FORBIDDEN_USER_NAMES = """
+administrator admin user user1 test user2 test1 user3 admin1 1 123 a actuser adm admin2 aspnet backup console
+david guest john owner root server sql support support_388945a0 sys test2 test3 user4 user5
+"""
+_FORBIDDEN_USERS = frozenset(_FORBIDDEN_USER_NAMES.split())
 _FORBIDDEN_IN_HOST = frozenset("\\/\"[]:|<>+=;,?*@&~!#$%^()_{}' ")
 # hashicorp/terraform-provider-azurerm linux_virtual_machine_scale_set_resource.go (ForceNew) and "Modify a Virtual
 # Machine Scale Set", section create-time properties.
@@ -300,14 +269,14 @@ def _verify_ip_configuration(call: Call, id: str, config: Mapping[str, Any], doc
         reference(call.world, id, "PublicIPPrefix", prefix, doc["location"])
     if flexible:
         if dig(public, "sku.name") != "Standard":
-            raise NO_BASIC_ADDRESSES
+            raise no_basic_addresses()
         return
     # Docstring of PublicIPAddressSku: "It can only be set with OrchestrationMode as Flexible."
     if public.get("sku") is not None:
         raise refuse("The sku of a public IP address configuration can only be set with OrchestrationMode as Flexible.")
     # Without a prefix, which is always Standard, the set's addresses are Basic, and those are retired.
     if prefix is None:
-        raise NO_BASIC_ADDRESSES
+        raise no_basic_addresses()
 
 
 def _verify_pool(call: Call, id: str, pool: str) -> None:

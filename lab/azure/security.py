@@ -15,7 +15,8 @@ from ..provider import Call
 from ..world import CloudError, Record, World
 from . import names
 from .addresses import is_internet
-from .arm import ArmKind, Doc, below, name_of, referrers
+from .arm import ArmKind
+from .records import Doc, below, name_of, referrers
 
 _ANY = ("*", "Any", "0.0.0.0/0")
 _NO_TAG_IN_LIST = ("*", "virtualnetwork", "internet", "azureloadbalancer")

@@ -8,8 +8,9 @@ storage 2024-01-01 (parameters accountName 3-24, containerName 3-63).
 from ..provider import Call
 from ..world import CloudError, Record, World
 from . import names
-from .arm import PACKAGE, ArmKind, Doc, below, name_of
+from .arm import ArmKind
 from .blob_store import remove_below
+from .records import PACKAGE, Doc, below, name_of
 
 
 class StorageAccount(ArmKind):

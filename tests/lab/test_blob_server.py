@@ -19,9 +19,9 @@ from azure.identity import ManagedIdentityCredential
 from azure.storage.blob import BlobClient, ContentSettings
 
 from lab.azure import BlobServer, IdentityServer
-from lab.azure.arm import PACKAGE
 from lab.azure.blob_store import Blob, find_by_uri
 from lab.azure.identity import accepts, issue
+from lab.azure.records import PACKAGE
 from lab.azure.vhd import verify_vhd
 from lab.world import CloudError, World
 from tests.lab.azure_cloud import MIB, vhd_footer
