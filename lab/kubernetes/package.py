@@ -346,14 +346,15 @@ def _holds_secret(value: Any) -> bool:
     return isinstance(value, list) and any(_holds_secret(item) for item in value)
 
 
-def _delete_node(world: World, id: str) -> None:
-    """Delete a Node object, named ``<cluster>/<node>``."""
-    if not world.remove("kubernetes", machines.NODE_KIND, id):
-        raise KeyError(id)
+def _delete(world: World, words: list[str]) -> str:
+    """Delete an object, named by kind and id as ``python -m lab cloud ls`` shows them: ``v1/Node demo/cp-1``."""
+    if len(words) != 2 or not world.remove("kubernetes", *words):
+        raise CloudError("BadAction", "name one object by its kind and id, such as v1/Node demo/cp-1")
+    return f"deleted {' '.join(words)}"
 
 
-ACTIONS: Mapping[str, Callable[[World, str], None]] = {"delete-node": _delete_node}
-"""What can be done to a cluster's objects, by their id in the world, behind Pulumi's back."""
+ACTIONS: dict[str, Callable[[World, list[str]], str]] = {"delete-object": _delete}
+"""What can be done to a cluster's objects behind Pulumi's back."""
 
 PRIVATE_KINDS = frozenset({"v1/Secret"})
 """Kinds whose records nothing may print."""

@@ -250,15 +250,23 @@ def _span(duration: str) -> timedelta:
     return timedelta(seconds=sum(float(number) * seconds[unit] for number, unit in parts))
 
 
-def _power_off(world: World, address: str) -> None:
-    machines.power(world, address, on=False)
+def _power_off(world: World, words: list[str]) -> str:
+    return _power(world, words, on=False)
 
 
-def _power_on(world: World, address: str) -> None:
-    machines.power(world, address, on=True)
+def _power_on(world: World, words: list[str]) -> str:
+    return _power(world, words, on=True)
 
 
-ACTIONS: Mapping[str, Callable[[World, str], None]] = {"power-off": _power_off, "power-on": _power_on}
+def _power(world: World, words: list[str], *, on: bool) -> str:
+    known = {record.id for record in world.find(machines.PACKAGE, "machine")}
+    if len(words) != 1 or words[0] not in known:
+        raise CloudError("BadAction", f"name one machine by its address: {', '.join(sorted(known)) or 'there is none'}")
+    machines.power(world, words[0], on=on)
+    return f"{words[0]} is {'on' if on else 'off'}"
+
+
+ACTIONS: dict[str, Callable[[World, list[str]], str]] = {"power-off": _power_off, "power-on": _power_on}
 """What can be done to a machine, by its address, behind Pulumi's back."""
 
 _KINDS: tuple[Kind, ...] = (Secrets(), ConfigurationApply(), Bootstrap(), Kubeconfig())

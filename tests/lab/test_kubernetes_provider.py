@@ -684,10 +684,10 @@ def test_talos_writes_the_secret_of_its_own_service_accounts(lab: Lab) -> None:
 
 def test_a_node_can_be_deleted_behind_pulumis_back(lab: Lab) -> None:
     lab.world.put("kubernetes", "v1/Node", "demo/spot-1", {"metadata": {"name": "spot-1"}})
-    package.ACTIONS["delete-node"](lab.world, "demo/spot-1")
+    package.ACTIONS["delete-object"](lab.world, ["v1/Node", "demo/spot-1"])
     assert lab.world.get("kubernetes", "v1/Node", "demo/spot-1") is None
-    with pytest.raises(KeyError):
-        package.ACTIONS["delete-node"](lab.world, "demo/spot-1")
+    with pytest.raises(CloudError, match="kind and id"):
+        package.ACTIONS["delete-object"](lab.world, ["v1/Node", "demo/spot-1"])
 
 
 _THREADS = """

@@ -409,16 +409,18 @@ def test_a_reset_without_a_reboot_leaves_the_machine_off(call: Call, secrets: di
     delete(call, secrets, three[0], reset=True, graceful=True, reboot=False)
     with pytest.raises(CloudError, match="no route to host"):
         apply(call, secrets, three[0])
-    package.ACTIONS["power-on"](call.world, three[0])
+    package.ACTIONS["power-on"](call.world, [three[0]])
     apply(call, secrets, three[0])
 
 
 def test_a_machine_that_is_switched_off_and_on_comes_back(call: Call, three: list[str]) -> None:
     before = machines.machine(call.world, three[0])
-    package.ACTIONS["power-off"](call.world, three[0])
+    package.ACTIONS["power-off"](call.world, [three[0]])
     assert machines.machine(call.world, three[0])["stage"] == "off"
-    package.ACTIONS["power-on"](call.world, three[0])
+    package.ACTIONS["power-on"](call.world, [three[0]])
     assert machines.machine(call.world, three[0]) == before
+    with pytest.raises(CloudError, match="by its address"):
+        package.ACTIONS["power-off"](call.world, ["192.0.2.99"])
 
 
 def test_no_secret_goes_through_arguments_or_files(
