@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 from google.protobuf.json_format import MessageToDict
 from pulumi.runtime import mocks
+from pulumi.runtime.sync_await import _ensure_event_loop
 
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -122,6 +123,8 @@ def run(program: Callable[[], dict[str, pulumi.Output[Any]] | None], preview: bo
         outputs = program() or {}
         return pulumi.Output.all(**outputs).apply(recorder.values.update)
 
+    # Children of a failed apply keep its error too, and asyncio would print each of them when it is collected.
+    _ensure_event_loop().set_exception_handler(lambda _loop, _context: None)
     inside()
     return recorder
 
