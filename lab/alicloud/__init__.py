@@ -1,0 +1,27 @@
+"""Alibaba Cloud in the lab: the provider's package, object storage, and what happens behind Pulumi's back."""
+
+from collections.abc import Callable
+
+from ..world import CloudError, World
+from .instances import evict, instances, scale
+from .oss_server import OssServer
+from .package import PACKAGE
+
+
+def _scale(world: World, words: list[str]) -> str:
+    if len(words) != 2 or not words[1].isdigit():
+        raise CloudError("Usage", "scale SCALING_GROUP NUMBER")
+    record = scale(world, words[0], int(words[1]))
+    return f"{record.id} has {len(instances(world, record.id))} machines"
+
+
+def _evict(world: World, words: list[str]) -> str:
+    if len(words) != 1:
+        raise CloudError("Usage", "evict MACHINE")
+    return f"{evict(world, words[0]).id} was evicted"
+
+
+ACTIONS: dict[str, Callable[[World, list[str]], str]] = {"scale": _scale, "evict": _evict}
+"""What can be done to the cloud behind Pulumi's back. Each takes words, returns what it did, or raises CloudError."""
+
+__all__ = ["ACTIONS", "PACKAGE", "OssServer", "evict", "scale"]

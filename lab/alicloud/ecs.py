@@ -1,0 +1,347 @@
+"""Elastic IP addresses, security groups and prefix lists.
+
+Sources: alibabacloud.com API pages AllocateEipAddress, AssociateEipAddress, ReleaseEipAddress, CreateSecurityGroup,
+AuthorizeSecurityGroup, DeleteSecurityGroup, CreatePrefixList, DeletePrefixList and "Security group overview" (limits);
+aliyun/terraform-provider-alicloud resource_alicloud_eip_address.go, resource_alicloud_eip_association.go,
+resource_alicloud_security_group.go, resource_alicloud_security_group_rule.go, resource_alicloud_ecs_prefix_list.go.
+"""
+
+import re
+from ipaddress import IPv4Address, IPv6Network, ip_network
+
+from ..provider import Call
+from ..world import CloudError, Record, World
+from . import names
+from .bridge import FILLED, FIXED, PLAIN, Attr, BridgedKind, Doc, find, lookup, not_found, one_of, whole
+
+MOST_RULES = 200
+"""Rules of a security group; one with a prefix list counts as many as that list may have entries."""
+_ALL_PORTS = "-1/-1"
+
+
+def new_public_address(world: World) -> str:
+    """Return a public address that nothing else in the lab has: of the range that RFC 2544 keeps for tests."""
+    return str(IPv4Address("198.19.128.0") + world.next("alicloud:public-address"))
+
+
+class EipAddress(BridgedKind):
+    """An elastic IP address."""
+
+    token = "alicloud:ecs/eipAddress:EipAddress"
+    prefix = "eip"
+    attrs = {
+        "addressName": Attr(computed=True, conflicts=("name",)),
+        "allocationId": Attr(replaces=True, computed=True),
+        "bandwidth": FILLED,
+        "deletionProtection": FILLED,
+        "description": FILLED,
+        "highDefinitionMonitorLogStatus": one_of("OFF", "ON", replaces=True, computed=True),
+        "internetChargeType": one_of("PayByBandwidth", "PayByTraffic", replaces=True, computed=True),
+        "ipAddress": Attr(replaces=True, computed=True),
+        "isp": one_of(
+            *("BGP", "BGP_PRO", "ChinaTelecom", "ChinaUnicom", "ChinaMobile", "ChinaTelecom_L2", "ChinaUnicom_L2"),
+            *("ChinaMobile_L2", "BGP_FinanceCloud", "BGP_International"),
+            replaces=True,
+            computed=True,
+        ),
+        "mode": one_of("NAT", "BINDED", "MULTI_BINDED", computed=True),
+        "netmode": one_of("public", replaces=True, computed=True),
+        "paymentType": one_of(
+            *("Subscription", "PayAsYouGo", "PrePaid", "PostPaid"),
+            replaces=True,
+            computed=True,
+            conflicts=("instanceChargeType",),
+        ),
+        "period": one_of(*range(10), 12, 24, 36),
+        "pricingCycle": one_of("Month", "Year"),
+        "publicIpAddressPoolId": FIXED,
+        "resourceGroupId": FILLED,
+        "securityProtectionTypes": FIXED,
+        "zone": Attr(replaces=True, computed=True),
+        "name": FILLED,
+        "instanceChargeType": one_of("Subscription", "PayAsYouGo", "PrePaid", "PostPaid", replaces=True, computed=True),
+    }
+
+    def _rules(self, call: Call, id: str, doc: Doc, old: Doc | None) -> None:
+        names.verify_name("InvalidName.Malformed", doc.get("addressName"), 1)
+        names.verify_tags(doc.get("tags"))
+        bandwidth = str(doc.setdefault("bandwidth", "5"))
+        charge = doc.setdefault("internetChargeType", "PayByBandwidth")
+        # AllocateEipAddress: 1 to 500 Mbit/s by bandwidth, 1 to 200 by traffic.
+        most = 500 if charge == "PayByBandwidth" else 200
+        if not bandwidth.isdigit() or not 1 <= int(bandwidth) <= most:
+            raise CloudError(
+                "InvalidBandwidth.Malformed", f"The bandwidth of an EIP must be 1 to {most} Mbit/s with {charge}."
+            )
+        doc["bandwidth"] = bandwidth
+        payment = {"PostPaid": "PayAsYouGo", "PrePaid": "Subscription"}
+        given = doc.get("paymentType") or doc.get("instanceChargeType") or "PayAsYouGo"
+        doc["paymentType"] = payment.get(given, given)
+        doc["instanceChargeType"] = "PrePaid" if doc["paymentType"] == "Subscription" else "PostPaid"
+        if old is None:
+            doc.setdefault("ipAddress", new_public_address(call.world))
+            doc["status"] = "Available"
+        doc.setdefault("name", doc.get("addressName", ""))
+        doc.setdefault("addressName", doc["name"])
+        for key, value in {
+            "allocationId": id,
+            "isp": "BGP",
+            "netmode": "public",
+            "mode": "NAT",
+            "description": "",
+            "deletionProtection": False,
+            "highDefinitionMonitorLogStatus": "OFF",
+            "resourceGroupId": "rg-lab",
+            "zone": "",
+            "createTime": "2026-01-01T00:00:00Z",
+        }.items():
+            doc.setdefault(key, value)
+
+    def _answer(self, call: Call, id: str, doc: Doc) -> Doc:
+        bound = find(call.world, "EipAssociation", allocationId=id)
+        return super()._answer(call, id, doc) | {"status": "InUse" if bound else "Available"}
+
+    def _before_delete(self, call: Call, record: Record) -> None:
+        if found := find(call.world, "EipAssociation", allocationId=record.id):
+            raise CloudError(
+                "IncorrectEipStatus",
+                f"The EIP {record.id} is bound to {found[0].doc['instanceId']} and cannot be released.",
+            )
+        if record.doc["deletionProtection"]:
+            raise CloudError("OperationDenied.DeletionProtection", f"The EIP {record.id} has deletion protection.")
+
+
+class EipAssociation(BridgedKind):
+    """The bond between an elastic IP address and what uses it."""
+
+    token = "alicloud:ecs/eipAssociation:EipAssociation"
+    attrs = {
+        "allocationId": FIXED,
+        "instanceId": FIXED,
+        "instanceType": Attr(replaces=True, computed=True),
+        "mode": one_of("NAT", "MULTI_BINDED", "BINDED", computed=True),
+        "privateIpAddress": FIXED,
+        "vpcId": FIXED,
+    }
+
+    def _id(self, call: Call, doc: Doc) -> str:
+        return f"{doc['allocationId']}:{doc['instanceId']}"
+
+    def _rules(self, call: Call, id: str, doc: Doc, old: Doc | None) -> None:
+        world, region = call.world, doc["_region"]
+        eip = lookup(world, "EipAddress", doc["allocationId"], region)
+        if eip is None:
+            raise not_found("InvalidAllocationId.NotFound", "EIP", doc["allocationId"])
+        if old is None and find(world, "EipAssociation", allocationId=eip.id):
+            raise CloudError("IncorrectEipStatus", f"The EIP {eip.id} is already in use.")
+        target = str(doc["instanceId"])
+        # resource_alicloud_eip_association.go: the type follows from the id's prefix when it is not given.
+        kinds = {"ngw-": ("Nat", "NatGateway"), "i-": ("EcsInstance", "instance")}
+        found = next(((name, kind) for prefix, (name, kind) in kinds.items() if target.startswith(prefix)), None)
+        if found is None or lookup(world, found[1], target, region) is None:
+            raise not_found("InvalidInstanceId.NotFound", "instance", target)
+        if doc.setdefault("instanceType", found[0]) != found[0]:
+            raise CloudError("InvalidInstanceType", f"{target} is no {doc['instanceType']}.")
+        doc.setdefault("mode", "NAT")
+
+    def _before_delete(self, call: Call, record: Record) -> None:
+        gateway = lookup(call.world, "NatGateway", record.doc["instanceId"])
+        eip = lookup(call.world, "EipAddress", record.doc["allocationId"])
+        if gateway is None or eip is None or record.doc.get("force"):
+            return
+        for entry in find(call.world, "SnatEntry", snatTableId=gateway.doc["snatTableIds"]):
+            if eip.doc["ipAddress"] in str(entry.doc["snatIp"]).split(","):
+                # UnassociateEipAddress, error codes.
+                raise CloudError("EIP_CAN_NOT_UNASSOCIATE", f"The EIP {eip.id} is used by SNAT entry {entry.id}.")
+
+
+class SecurityGroup(BridgedKind):
+    """A security group; its rules are resources of their own."""
+
+    token = "alicloud:ecs/securityGroup:SecurityGroup"
+    prefix = "sg"
+    attrs = {
+        "innerAccessPolicy": one_of("Accept", "Drop", computed=True, conflicts=("innerAccess",)),
+        "resourceGroupId": FILLED,
+        "securityGroupName": FILLED,
+        "securityGroupType": one_of("normal", "enterprise", replaces=True, computed=True),
+        "vpcId": Attr(replaces=True, computed=True),
+        "name": FILLED,
+        "innerAccess": FILLED,
+    }
+
+    def _rules(self, call: Call, id: str, doc: Doc, old: Doc | None) -> None:
+        names.verify_name("InvalidSecurityGroupName.Malformed", doc.get("securityGroupName"))
+        names.verify_description("InvalidSecurityGroupDiscription.Malformed", doc.get("description"))
+        names.verify_tags(doc.get("tags"))
+        if doc.get("vpcId") and lookup(call.world, "Network", doc["vpcId"], doc["_region"]) is None:
+            raise not_found("InvalidVpcId.NotFound", "VPC", doc["vpcId"])
+        kind = doc.setdefault("securityGroupType", "normal")
+        if kind == "enterprise" and doc.get("innerAccessPolicy") == "Accept":
+            # ModifySecurityGroupPolicy: not for advanced security groups.
+            raise CloudError("OperationDenied", "An enterprise security group cannot let its members reach each other.")
+        if doc.get("innerAccess") is not None:
+            doc.setdefault("innerAccessPolicy", "Accept" if doc["innerAccess"] else "Drop")
+        doc.setdefault("innerAccessPolicy", "Drop" if kind == "enterprise" else "Accept")
+        doc["innerAccess"] = doc["innerAccessPolicy"] == "Accept"
+        doc.setdefault("name", doc.get("securityGroupName", ""))
+        doc.setdefault("securityGroupName", doc["name"])
+        doc.setdefault("vpcId", "")
+        doc.setdefault("resourceGroupId", "rg-lab")
+        doc.setdefault("createTime", "2026-01-01T00:00:00Z")
+
+    def _before_delete(self, call: Call, record: Record) -> None:
+        for instance in find(call.world, "instance"):
+            if record.id in instance.doc["securityGroupIds"]:
+                raise CloudError(
+                    "DependencyViolation", f"There is still instance(s) in the specified security group: {instance.id}."
+                )
+        for rule in find(call.world, "SecurityGroupRule", sourceSecurityGroupId=record.id):
+            if rule.doc["securityGroupId"] != record.id:
+                raise CloudError(
+                    "DependencyViolation", f"The security group is named by a rule of {rule.doc['securityGroupId']}."
+                )
+        # The rules go with their group.
+        for rule in find(call.world, "SecurityGroupRule", securityGroupId=record.id):
+            call.world.remove("alicloud", "SecurityGroupRule", rule.id)
+
+
+class SecurityGroupRule(BridgedKind):
+    """One rule of a security group."""
+
+    token = "alicloud:ecs/securityGroupRule:SecurityGroupRule"
+    prefix = "sgr"
+    at_least_one = (("cidrIp", "ipv6CidrIp", "sourceSecurityGroupId", "prefixListId"),)
+    attrs = {
+        "securityGroupId": FIXED,
+        "type": one_of("ingress", "egress", replaces=True),
+        "ipProtocol": one_of("tcp", "udp", "icmp", "icmpv6", "gre", "all", replaces=True),
+        "policy": one_of("accept", "drop", replaces=True, default="accept"),
+        "priority": whole(1, 100, replaces=True, default=1),
+        "cidrIp": FIXED,
+        "ipv6CidrIp": Attr(replaces=True, conflicts=("cidrIp",)),
+        "sourceSecurityGroupId": Attr(replaces=True, conflicts=("cidrIp",)),
+        "sourceGroupOwnerAccount": FIXED,
+        "sourceGroupOwnerId": FIXED,
+        "prefixListId": Attr(replaces=True, computed=True),
+        "portRange": Attr(replaces=True, default=_ALL_PORTS),
+        "nicType": one_of("internet", "intranet", replaces=True, computed=True),
+        "description": PLAIN,
+    }
+
+    def _id(self, call: Call, doc: Doc) -> str:
+        # resource_alicloud_security_group_rule.go: all that makes the rule is its id.
+        source = doc.get("cidrIp") or doc.get("sourceSecurityGroupId") or doc.get("ipv6CidrIp", "").replace(":", "_")
+        parts = [
+            doc["securityGroupId"],
+            doc["type"],
+            doc["ipProtocol"],
+            doc["portRange"],
+            doc.get("nicType", "intranet"),
+        ]
+        parts += [source, doc["policy"], str(doc["priority"])]
+        return ":".join(parts if source else [*parts, doc.get("prefixListId", "")])
+
+    def _rules(self, call: Call, id: str, doc: Doc, old: Doc | None) -> None:
+        world, region = call.world, doc["_region"]
+        group = lookup(world, "SecurityGroup", doc["securityGroupId"], region)
+        if group is None:
+            raise not_found("InvalidSecurityGroupId.NotFound", "security group", doc["securityGroupId"])
+        self._verify_ports(doc)
+        if doc.get("nicType") == "internet" and (group.doc["vpcId"] or doc.get("sourceSecurityGroupId")):
+            raise CloudError(
+                "InvalidNicType",
+                "When security group in the vpc or authorizing permission for source/destination security group, the "
+                "nic_type must be 'intranet'.",
+            )
+        names.verify_description("InvalidSecurityGroupRuleDescription.Malformed", doc.get("description"), 1, 512)
+        self._verify_peer(world, region, doc)
+        if old is None:
+            if world.get("alicloud", self.kind, id) is not None:
+                # The cloud takes a rule twice and keeps one; two resources for it would fight.
+                raise CloudError("InvalidPermission.Duplicate", f"The rule {id} exists already.")
+            used = sum(rule_weight(world, rule.doc) for rule in find(world, self.kind, securityGroupId=group.id))
+            if used + rule_weight(world, doc) > MOST_RULES:
+                raise CloudError(
+                    "AuthorizationLimitExceed",
+                    f"The limit of authorization records in the security group reaches: {MOST_RULES}; a rule with a prefix "
+                    "list counts as many as the list may have entries.",
+                )
+        doc.setdefault("nicType", "intranet" if group.doc["vpcId"] else "internet")
+        doc.setdefault("prefixListId", "")
+        doc.setdefault("securityGroupRuleId", world.new_id("sgr"))
+
+    def _verify_ports(self, doc: Doc) -> None:
+        ports = str(doc["portRange"])
+        if doc["ipProtocol"] not in ("tcp", "udp"):
+            if ports != _ALL_PORTS:
+                raise CloudError(
+                    "InvalidPortRange.Malformed",
+                    "'icmp', 'gre' and 'all' only support port range '-1/-1'. Please correct it and try again.",
+                )
+            return
+        match = re.fullmatch(r"(\d{1,5})/(\d{1,5})", ports)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 65535:
+            raise CloudError(
+                "InvalidPortRange.Malformed",
+                f"'tcp' and 'udp' can support port range: [1, 65535], as first/last; {ports} is not valid.",
+            )
+
+    def _verify_peer(self, world: World, region: str, doc: Doc) -> None:
+        if doc.get("cidrIp"):
+            text = str(doc["cidrIp"])
+            # AuthorizeSecurityGroup takes one address without a mask too.
+            names.parse_cidr("InvalidSourceCidrIp.Malformed", text if "/" in text else f"{text}/32")
+        if doc.get("sourceSecurityGroupId"):
+            if lookup(world, "SecurityGroup", doc["sourceSecurityGroupId"], region) is None:
+                raise not_found("InvalidSourceGroupId.NotFound", "security group", doc["sourceSecurityGroupId"])
+        elif doc.get("prefixListId") and lookup(world, "EcsPrefixList", doc["prefixListId"], region) is None:
+            raise not_found("InvalidPrefixListId.NotFound", "prefix list", doc["prefixListId"])
+
+
+def rule_weight(world: World, rule: Doc) -> int:
+    """Return how much a rule counts towards the group's limit."""
+    found = lookup(world, "EcsPrefixList", rule.get("prefixListId"))
+    return int(found.doc["maxEntries"]) if found else 1
+
+
+class EcsPrefixList(BridgedKind):
+    """A list of ranges that rules name."""
+
+    token = "alicloud:ecs/ecsPrefixList:EcsPrefixList"
+    prefix = "pl"
+    attrs = {
+        "addressFamily": one_of("IPv4", "IPv6", replaces=True),
+        "maxEntries": whole(1, 200, replaces=True),
+        "entries": Attr(most=200, is_set=True),
+        "prefixListName": PLAIN,
+        "description": PLAIN,
+    }
+
+    def _rules(self, call: Call, id: str, doc: Doc, old: Doc | None) -> None:
+        name = doc["prefixListName"]
+        names.verify_name("InvalidPrefixListName.Malformed", name)
+        if not name or name.startswith(("com.aliyun", "com.alibabacloud")):
+            raise CloudError("InvalidPrefixListName.Malformed", f"The prefix list name '{name}' is not valid.")
+        names.verify_description("InvalidDescription.Malformed", doc.get("description"))
+        entries = [str(entry.get("cidr", "")) for entry in doc["entries"]]
+        if len(entries) > int(doc["maxEntries"]):
+            raise CloudError(
+                "LimitExceed.PrefixListEntry", f"{len(entries)} entries, and the prefix list takes {doc['maxEntries']}."
+            )
+        if len(set(entries)) < len(entries):
+            raise CloudError("InvalidParameter.EntryCidr.Duplicated", "The entries of a prefix list must be different.")
+        for text in entries:
+            try:
+                network = ip_network(text)
+            except ValueError:
+                raise CloudError("InvalidEntryCidr.Malformed", f"The CIDR block '{text}' is not valid.") from None
+            if isinstance(network, IPv6Network) != (doc["addressFamily"] == "IPv6"):
+                raise CloudError("InvalidEntryCidr.Malformed", f"'{text}' is no {doc['addressFamily']} CIDR block.")
+
+    def _before_delete(self, call: Call, record: Record) -> None:
+        if found := find(call.world, "SecurityGroupRule", prefixListId=record.id):
+            raise CloudError(
+                "DependencyViolation.PrefixListAssociation",
+                f"The prefix list is used by security group {found[0].doc['securityGroupId']}.",
+            )
