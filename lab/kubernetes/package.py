@@ -5,7 +5,6 @@ functions and components (Helm, Kustomize, YAML), are not simulated.
 """
 # ruff: noqa: D102 - the methods of a kind are described at lab.provider.Kind.
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,6 @@ from typing import Any
 
 from lab.provider import Call, Kind, Package, within
 from lab.sdk_schema import UNKNOWN
-from lab.talos import machines, pki
 from lab.wire import Secret, has_unknown, plain
 from lab.world import CloudError, World
 
@@ -37,6 +35,7 @@ from .objects import (
     normal_secret,
     type_of,
 )
+from .reach import Unreachable, cluster_of, flag, reachable
 from .status import status_of
 
 PATIENCE = 5.0
@@ -44,53 +43,6 @@ PATIENCE = 5.0
 minutes for pods; here everything that is being made beside it comes within these."""
 
 _READ_ONLY = ("uid", "resourceVersion", "generation", "creationTimestamp")
-
-
-class Unreachable(CloudError):
-    """The cluster that a provider's kubeconfig names does not answer."""
-
-
-def cluster_of(call: Call) -> Cluster:
-    """Return the cluster that a provider instance reaches.
-
-    Raises:
-        Unreachable: nothing answers there, or what answers does not take the client.
-    """
-
-    def unreachable(why: str) -> Unreachable:
-        return Unreachable("Unreachable", f"configured Kubernetes cluster is unreachable: {why}")
-
-    try:
-        access = kubeconfig.access(call.config)
-    except kubeconfig.BadKubeconfig as error:
-        raise unreachable(f"failed to parse kubeconfig: {error}") from None
-    record = machines.cluster_at(call.world, access.server)
-    if record is None:
-        raise unreachable(f"Get {access.server}/openapi/v2: dial tcp: connect: connection refused")
-    problem = machines.api_problem(call.world, record)
-    if problem:
-        raise unreachable(f"Get {access.server}/openapi/v2: {problem}")
-    authority = record.doc["kubernetes_ca"]
-    if pki.fingerprint(access.authority) != pki.fingerprint(authority):
-        raise unreachable(f"Get {access.server}/openapi/v2: tls: x509: certificate signed by unknown authority")
-    refused = pki.trusted(access.certificate, authority)
-    if refused:
-        raise unreachable(f"Get {access.server}/openapi/v2: Unauthorized: {refused}")
-    return Cluster(call.world, record)
-
-
-def _reachable(call: Call) -> Cluster | None:
-    try:
-        return cluster_of(call)
-    except Unreachable:
-        return None
-
-
-def _flag(call: Call, name: str, variable: str) -> bool:
-    given = call.config.get(name)
-    if given is None:
-        return os.environ.get(variable) == "true"
-    return str(given).lower() == "true"
 
 
 class Object(Kind):
@@ -101,7 +53,7 @@ class Object(Kind):
         metadata = autoname(call.name, inputs, old) or {}
         api_version, kind = type_of(_token(call), inputs)
         unplaced = inputs.get("metadata") is not UNKNOWN and metadata_of(inputs).get("namespace") is None
-        if unplaced and namespaced(_reachable(call), _token(call), api_version, kind):
+        if unplaced and namespaced(reachable(call), _token(call), api_version, kind):
             # The kubeconfig's context names one; the provider takes a kind that it does not know for namespaced.
             metadata["namespace"] = _default_namespace(call)
         if metadata:
@@ -113,7 +65,7 @@ class Object(Kind):
     def comparable(self, call: Call, inputs: dict[str, Any]) -> dict[str, Any]:
         metadata = {key: value for key, value in metadata_of(inputs).items() if key not in _READ_ONLY}
         api_version, kind = type_of(_token(call), inputs)
-        if not namespaced(_reachable(call), _token(call), api_version, kind):
+        if not namespaced(reachable(call), _token(call), api_version, kind):
             metadata.pop("namespace", None)
         elif metadata.get("namespace") in (None, ""):
             metadata["namespace"] = "default"
@@ -122,8 +74,8 @@ class Object(Kind):
     def replaces(self, call: Call, old: dict[str, Any], new: dict[str, Any], changed: Iterable[str]) -> list[str]:
         api_version, kind = type_of(_token(call), new)
         mutable = {
-            "Secret": _flag(call, "enableSecretMutable", "PULUMI_K8S_ENABLE_SECRET_MUTABLE"),
-            "ConfigMap": _flag(call, "enableConfigMapMutable", "PULUMI_K8S_ENABLE_CONFIGMAP_MUTABLE"),
+            "Secret": flag(call, "enableSecretMutable", "PULUMI_K8S_ENABLE_SECRET_MUTABLE"),
+            "ConfigMap": flag(call, "enableConfigMapMutable", "PULUMI_K8S_ENABLE_CONFIGMAP_MUTABLE"),
         }
         roots = force_new(api_version, kind, mutable.get(kind, False) and new.get("immutable") is not True)
         return [path for path in changed if within(path, roots)]
@@ -139,7 +91,7 @@ class Object(Kind):
 
     def preview(self, call: Call, inputs: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
         # What is not answered here, the status among it, is unknown to the program.
-        if not has_unknown(inputs) and (cluster := _reachable(call)):
+        if not has_unknown(inputs) and (cluster := reachable(call)):
             # The provider asks the server for a dry run as soon as there is one.
             _static(cluster, call, inputs)
         return inputs
@@ -158,7 +110,7 @@ class Object(Kind):
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         sent = _sent(inputs, reference)
         with call.world.transaction():
-            upsert = _flag(call, "upsertExistingObjects", "PULUMI_K8S_UPSERT_EXISTING_OBJECTS")
+            upsert = flag(call, "upsertExistingObjects", "PULUMI_K8S_UPSERT_EXISTING_OBJECTS")
             there = cluster.get(reference.type, reference.namespace, reference.name)
             if (there or cluster.has(reference.type, reference.namespace, reference.name)) and not (upsert and there):
                 raise CloudError(
@@ -177,9 +129,9 @@ class Object(Kind):
         try:
             cluster = cluster_of(call)
         except Unreachable:
-            if _flag(call, "deleteUnreachable", "PULUMI_K8S_DELETE_UNREACHABLE"):
+            if flag(call, "deleteUnreachable", "PULUMI_K8S_DELETE_UNREACHABLE"):
                 return None
-            if _flag(call, "skipUpdateUnreachable", "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE"):
+            if flag(call, "skipUpdateUnreachable", "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE"):
                 return state
             raise CloudError(
                 "Unreachable",
@@ -219,7 +171,7 @@ class Object(Kind):
         try:
             cluster = cluster_of(call)
         except Unreachable:
-            if _flag(call, "deleteUnreachable", "PULUMI_K8S_DELETE_UNREACHABLE"):
+            if flag(call, "deleteUnreachable", "PULUMI_K8S_DELETE_UNREACHABLE"):
                 return
             raise CloudError(
                 "Unreachable",
