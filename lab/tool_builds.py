@@ -3,11 +3,13 @@
 It needs nothing but Python's own library; where rich is installed, it draws the progress on a terminal.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,11 @@ MODULES = Path(__file__).resolve().parent / "tools"
 """One small Go module per tool: its go.mod and go.sum are the pins."""
 
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
+_FLAGS = (
+    *("-mod=readonly", "-trimpath", "-buildvcs=false"),
+    # A third less time to compile: no debugger's tables, and only Go's own library is optimised.
+    *("-gcflags=all=-N -l -dwarf=false", "-gcflags=std=-dwarf=false"),
+)
 _STILL_EVERY = 30.0
 _OUTPUT_LINES = 30
 
@@ -80,7 +87,7 @@ def pinned_version(build: Build, modules: Path = MODULES) -> str:
 
 def build_key(build: Build, modules: Path = MODULES) -> str:
     """Return a short hash of all that decides what a build gives, but for the Go version."""
-    digest = hashlib.sha256(repr(build).encode())
+    digest = hashlib.sha256(repr((build, _FLAGS)).encode())
     # The scripts beside the language host come from the SDK that the CLI is pinned to.
     for module in sorted({build.module, *([PULUMI.module] if build.scripts else [])}):
         for name in ("go.mod", "go.sum"):
@@ -134,7 +141,7 @@ class Builder:
         except BaseException:
             self.stopped = True
             for process in list(self.processes):
-                process.terminate()
+                _end(process)
             raise
         finally:
             for thread in threads:
@@ -173,9 +180,8 @@ class Builder:
     def _compile(self, build: Build, folder: Path) -> None:
         version = pinned_version(build, self.modules)
         command = [
-            *("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false"),
-            # No debugger reads these binaries; without its tables they compile and link sooner.
-            "-gcflags=all=-dwarf=false",
+            *("go", "build"),
+            *_FLAGS,
             f"-ldflags={build.ldflags.format(version=version)}",
             *("-o", str(folder / build.name), build.package),
         ]
@@ -199,17 +205,29 @@ class Builder:
         # The tools are pure Go: without cgo no C compiler is needed. A go.work above the checkout has no say.
         env = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": ""}
         process = subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A group of its own: Go leaves its compilers running when it is ended alone.
+            start_new_session=True,
         )
         self.processes.add(process)
         if self.stopped:
-            process.terminate()
+            _end(process)
         out, err = process.communicate()
         self.processes.discard(process)
         if process.returncode != 0:
             tail = "\n".join((err or out).strip().splitlines()[-_OUTPUT_LINES:])
             raise ToolsMissing(f"{what} failed (go exited with {process.returncode}):\n{tail}")
         return out
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
 
 
 def _watch_plainly(builder: Builder) -> None:

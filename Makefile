@@ -1,0 +1,69 @@
+# The commands of the README. Nothing here needs root.
+#
+#   make demo        bring the example up in the lab: preview, up, outputs, a second preview without a change
+#   make test        lint, types, and all tests that need the engine and talosctl
+#   make test-real   the tests against real servers
+#   make bench       the benchmarks
+#   make setup       only the virtual environment and the tools
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The first Python that is new enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+VENV := .venv
+STAMP := $(VENV)/.stamp
+BIN := $(VENV)/bin
+
+.PHONY: help setup venv tools demo test test-real bench lint format clean-lab
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+venv: $(STAMP)
+
+$(STAMP): requirements.txt requirements-dev.txt pyproject.toml
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed: https://www.python.org/downloads/" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is needed (Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@echo "installing the Python packages into $(VENV); usually a minute"
+	@# Compiling every module of the clouds' SDKs takes longer than the few that are used are worth.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
+	@touch $@
+
+tools:
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed: https://www.python.org/downloads/" >&2; exit 1; }
+	@$(PYTHON) -m lab.tools
+
+# The tools need nothing of the virtual environment: both are made at the same time.
+setup:
+	@$(MAKE) --no-print-directory tools & tools=$$!; \
+	trap 'kill $$tools 2>/dev/null || true' EXIT; \
+	$(MAKE) --no-print-directory venv; \
+	wait $$tools; trap - EXIT
+
+demo: setup
+	@$(BIN)/python -m lab demo
+
+lint: venv
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: venv
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup lint
+	$(BIN)/python -m pytest -m "not real"
+
+test-real: setup
+	$(BIN)/python -m pytest -m real
+
+bench: setup
+	$(BIN)/python -m bench
+
+clean-lab:
+	rm -rf .lab

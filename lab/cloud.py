@@ -1,0 +1,192 @@
+"""``python -m lab cloud``: shows the simulated clouds, changes them behind Pulumi's back, plans faults."""
+
+import dataclasses
+import importlib
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .places import Places, places
+from .session import PACKAGES, exclusive
+from .world import ACTIONS as FAULTS
+from .world import CloudError, Event, Fault, Record, World
+
+Action = Callable[[World, list[str]], str]
+
+app = typer.Typer(
+    help="The simulated clouds of the lab.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
+
+_OPERATIONS = ("create", "update", "delete", "read", "invoke")
+_SHOWN = ("name", "address", "capacity", "size", "status", "state", "provisioningState")
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _fail(message: str) -> typer.Exit:
+    print(f"lab: {message}", file=sys.stderr)
+    return typer.Exit(2)
+
+
+def actions() -> dict[str, Action]:
+    """Return what can be done to the clouds behind Pulumi's back, by name."""
+    found: dict[str, Action] = {}
+    for name in PACKAGES:
+        module = importlib.import_module(f"lab.{name}")
+        for action, work in getattr(module, "ACTIONS", {}).items():
+            # Two clouds may have an action of one name; its long name is always there.
+            found[f"{name}:{action}"] = work
+            if action in found:
+                del found[action]
+            elif sum(key.endswith(f":{action}") for key in found) == 1:
+                found[action] = work
+    return found
+
+
+def summary(doc: dict[str, Any]) -> str:
+    """Return a record in a few words; only fields that never hold a secret."""
+    shown = [f"{key}={doc[key]}" for key in _SHOWN if isinstance(doc.get(key), (str, int)) and doc[key] != ""]
+    sku = doc.get("sku")
+    if isinstance(sku, dict) and "capacity" in sku:
+        shown.append(f"capacity={sku['capacity']}")
+    return " ".join(shown)
+
+
+def _print(value: Any) -> None:
+    print(json.dumps(value, indent=2, sort_keys=True))
+
+
+def _table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    # Without a terminal nothing is cut to its width, so that the lines can be searched.
+    console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 400)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+@app.command("ls")
+def ls(
+    package: Annotated[str | None, typer.Option(help="Only of this provider, such as azure-native.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only of this kind, such as VirtualMachineScaleSet.")] = None,
+    events: Annotated[bool, typer.Option("--events", help="What was done, in order, instead.")] = False,
+    faults: Annotated[bool, typer.Option("--faults", help="Planned faults instead.")] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="With --json: whole records, secrets included.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """List what the clouds hold, oldest first. Works while another command is at work on them."""
+    world = World(places().lab)
+    try:
+        if events:
+            _ls_events([e for e in world.events() if package in (None, e.package)], as_json)
+        elif faults:
+            _ls_faults(world.faults(), as_json)
+        else:
+            records = [r for r in world.find(package) if kind is None or r.kind.rsplit(":", 1)[-1] == kind]
+            _ls_records(records, as_json=as_json, docs=docs)
+    finally:
+        world.close()
+
+
+def _ls_records(records: list[Record], *, as_json: bool, docs: bool) -> None:
+    if as_json:
+        fields = [dataclasses.asdict(record) for record in records]
+        _print([f if docs else {k: v for k, v in f.items() if k != "doc"} for f in fields])
+        return
+    rows = [[r.package, r.kind, r.id, summary(r.doc)] for r in records]
+    _table(f"{len(rows)} things", ["provider", "kind", "id", ""], rows)
+
+
+def _ls_events(events: list[Event], as_json: bool) -> None:
+    if as_json:
+        _print([dataclasses.asdict(event) for event in events])
+        return
+    rows = [[str(e.n), e.op, e.kind, e.id, e.note] for e in events]
+    _table(f"{len(rows)} events", ["n", "did", "kind", "id", "name"], rows)
+
+
+def _ls_faults(faults: list[Fault], as_json: bool) -> None:
+    if as_json:
+        _print([dataclasses.asdict(fault) for fault in faults])
+        return
+    rows = [
+        [f"{f.op} {f.kind}", str(f.nth), f.action, f"{f.seconds:g} s", str(f.seen), "yes" if f.done else "no"]
+        for f in faults
+    ]
+    _table(f"{len(rows)} planned faults", ["call", "nth", "does", "delay", "seen", "struck"], rows)
+
+
+@app.command("set", context_settings={"ignore_unknown_options": True})
+def set_(
+    action: Annotated[str | None, typer.Argument(help="What to do; without it, the actions are listed.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(help="What the action needs, such as a name.")] = None,
+) -> None:
+    """Change a cloud behind Pulumi's back, as an autoscaler, a person or a failure would."""
+    known = actions()
+    if action is None:
+        print("\n".join(sorted(known)))
+        return
+    if action not in known:
+        raise _fail(f"there is no action {action}; known: {', '.join(sorted(known))}")
+    world = World(places().lab)
+    try:
+        print(known[action](world, list(words or [])))
+    except CloudError as error:
+        raise _fail(f"{action}: {error}") from error
+    finally:
+        world.close()
+
+
+@app.command("fail")
+def fail(
+    operation: Annotated[str, typer.Argument(help="create, update, delete, read or invoke.")],
+    kind: Annotated[str, typer.Argument(help="A type token or its last part, such as VirtualMachineScaleSet.")],
+    nth: Annotated[int, typer.Option(help="Which call from now on, counted from 1.")] = 1,
+    action: Annotated[str, typer.Option(help=f"One of {', '.join(FAULTS)}.")] = "fail",
+    seconds: Annotated[float, typer.Option(help="How long the call takes before that, at most 600.")] = 0.0,
+    message: Annotated[str, typer.Option(help="What the cloud says.")] = "",
+) -> None:
+    """Plan a fault: the nth such call from now fails, is slow, loses its answer or finds no stock."""
+    if operation not in _OPERATIONS:
+        raise _fail(f"there is no operation {operation}; known: {', '.join(_OPERATIONS)}")
+    world = World(places().lab)
+    try:
+        world.plan_fault(operation, kind, action, nth=nth, seconds=seconds, message=message)
+    except ValueError as error:
+        raise _fail(str(error)) from error
+    finally:
+        world.close()
+    print(f"planned: {action} at call {nth} of {operation} {kind}")
+
+
+@app.command("reset")
+def reset(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Forget the stacks too; else they find their things gone.")
+    ] = False,
+) -> None:
+    """Empty the simulated clouds, with planned faults and the event log."""
+    where = places()
+    with exclusive(where, "cloud reset"):
+        _reset(where, everything)
+    print("the clouds are empty" + (", the stacks are forgotten" if everything else ""))
+
+
+def _reset(where: Places, everything: bool) -> None:
+    world = World(where.lab)
+    try:
+        world.reset()
+    finally:
+        world.close()
+    for folder in (where.lab / "blobs", where.lab / "oss"):
+        shutil.rmtree(folder, ignore_errors=True)
+    if everything:
+        for folder in (where.state, where.run, where.home):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,43 @@
+"""The demonstration: the stack of Pulumi.dev.yaml comes up in the lab, and a second preview shows no change."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from .places import ROOT
+from .tools import provide
+
+STEPS = (
+    ("What would be built", ["preview"]),
+    ("Build it", ["up", "--yes", "--skip-preview"]),
+    ("Outputs (credentials stay hidden)", ["stack", "output"]),
+    ("A second preview: nothing left to do", ["preview", "--expect-no-changes"]),
+)
+
+AFTER = """\
+It is up. To look around:
+  python -m lab cloud ls                       what the simulated clouds hold
+  python -m lab stack output nextSteps         how to start using the cluster
+  python -m lab stack output --show-secrets kubeconfig
+  python -m lab destroy --yes                  take it down"""
+
+
+def demo(words: Sequence[str]) -> int:
+    """Run the demonstration; ``words`` (such as ``--stack X``) go to every step. Return the first bad status."""
+    console = Console(stderr=True, highlight=False)
+    provide()
+    started = time.monotonic()
+    for title, step in STEPS:
+        console.rule(f"[bold]{title}")
+        console.print(f"python -m lab {' '.join([*step, *words])}", style="dim")
+        # A process of its own for each step: the simulated clouds outlive the command.
+        done = subprocess.run([sys.executable, "-m", "lab", *step, *words], cwd=ROOT, check=False)
+        if done.returncode != 0:
+            console.print(f"`{' '.join(step)}` ended with exit status {done.returncode}", style="bold red")
+            return done.returncode
+    console.rule(f"[bold green]Done in {time.monotonic() - started:.0f} s")
+    console.print(AFTER)
+    return 0
