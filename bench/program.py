@@ -100,7 +100,7 @@ def as_call(token: str, name: str, inputs: dict[str, Any]) -> tuple[str, str, st
 
     if token.startswith("pulumi:providers:"):
         return "pulumi", "ProviderResource", name, {"_": [token.rsplit(":", 1)[-1], name, inputs]}
-    schema = sdk_schema.resource(token) if token.split(":")[0] in sdk_schema.MODULES else None
+    schema = sdk_schema.resource(token) if token.split(":", maxsplit=1)[0] in sdk_schema.MODULES else None
     if schema is None:
         return "pulumi", "CustomResource", name, {"_": [token, name, inputs]}
     python = {camel: snake for snake, camel in sdk_types.input_type_py_to_pulumi_names(schema.args).items()}
