@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,11 @@ from .world import CloudError, Event, Fault, Record, World
 Action = Callable[[World, list[str]], str]
 
 app = typer.Typer(
-    help="The simulated clouds of the lab.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    help="The simulated clouds of the lab.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )
 
 _OPERATIONS = ("create", "update", "delete", "read", "invoke")
@@ -33,19 +38,32 @@ def _fail(message: str) -> typer.Exit:
     return typer.Exit(2)
 
 
+def _modules() -> dict[str, ModuleType]:
+    return {name: importlib.import_module(f"lab.{name}") for name in PACKAGES}
+
+
 def actions() -> dict[str, Action]:
-    """Return what can be done to the clouds behind Pulumi's back, by name."""
-    found: dict[str, Action] = {}
-    for name in PACKAGES:
-        module = importlib.import_module(f"lab.{name}")
-        for action, work in getattr(module, "ACTIONS", {}).items():
-            # Two clouds may have an action of one name; its long name is always there.
-            found[f"{name}:{action}"] = work
-            if action in found:
-                del found[action]
-            elif sum(key.endswith(f":{action}") for key in found) == 1:
-                found[action] = work
-    return found
+    """Return what can be done to the clouds behind Pulumi's back, by ``<cloud>:<action>``."""
+    return {
+        f"{name}:{action}": work
+        for name, module in _modules().items()
+        for action, work in getattr(module, "ACTIONS", {}).items()
+    }
+
+
+def find_action(name: str) -> Action:
+    """Return an action by its whole name, or by the part after the colon where only one cloud has it.
+
+    Raises:
+        KeyError: there is none, or there are several; the message says so.
+    """
+    known = actions()
+    fitting = [key for key in known if name in (key, key.partition(":")[2])]
+    if not fitting:
+        raise KeyError(f"there is no action {name}; known: {', '.join(sorted(known))}")
+    if len(fitting) > 1:
+        raise KeyError(f"which {name}: {' or '.join(sorted(fitting))}?")
+    return known[fitting[0]]
 
 
 def summary(doc: dict[str, Any]) -> str:
@@ -78,7 +96,9 @@ def ls(
     kind: Annotated[str | None, typer.Option(help="Only of this kind, such as VirtualMachineScaleSet.")] = None,
     events: Annotated[bool, typer.Option("--events", help="What was done, in order, instead.")] = False,
     faults: Annotated[bool, typer.Option("--faults", help="Planned faults instead.")] = False,
-    docs: Annotated[bool, typer.Option("--docs", help="With --json: whole records, secrets included.")] = False,
+    docs: Annotated[
+        bool, typer.Option("--docs", help="With --json: whole records, but for Secrets of Kubernetes.")
+    ] = False,
     as_json: _Json = False,
 ) -> None:
     """List what the clouds hold, oldest first. Works while another command is at work on them."""
@@ -97,8 +117,14 @@ def ls(
 
 def _ls_records(records: list[Record], *, as_json: bool, docs: bool) -> None:
     if as_json:
-        fields = [dataclasses.asdict(record) for record in records]
-        _print([f if docs else {k: v for k, v in f.items() if k != "doc"} for f in fields])
+        private = frozenset().union(*(getattr(m, "PRIVATE_KINDS", ()) for m in _modules().values())) if docs else ()
+        shown = []
+        for record in records:
+            fields = dataclasses.asdict(record)
+            if not docs or record.kind in private:
+                del fields["doc"]
+            shown.append(fields)
+        _print(shown)
         return
     rows = [[r.package, r.kind, r.id, summary(r.doc)] for r in records]
     _table(f"{len(rows)} things", ["provider", "kind", "id", ""], rows)
@@ -129,15 +155,16 @@ def set_(
     words: Annotated[list[str] | None, typer.Argument(help="What the action needs, such as a name.")] = None,
 ) -> None:
     """Change a cloud behind Pulumi's back, as an autoscaler, a person or a failure would."""
-    known = actions()
     if action is None:
-        print("\n".join(sorted(known)))
+        print("\n".join(sorted(actions())))
         return
-    if action not in known:
-        raise _fail(f"there is no action {action}; known: {', '.join(sorted(known))}")
+    try:
+        work = find_action(action)
+    except KeyError as error:
+        raise _fail(str(error.args[0])) from None
     world = World(places().lab)
     try:
-        print(known[action](world, list(words or [])))
+        print(work(world, list(words or [])))
     except CloudError as error:
         raise _fail(f"{action}: {error}") from error
     finally:

@@ -6,11 +6,14 @@ module needs nothing but Python's own library, so that the builds can run while 
 being filled: ``python3 -m lab.tools``.
 """
 
+import contextlib
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,6 +181,24 @@ def missing_message(names: Sequence[str]) -> str:
     )
 
 
+def _together(pulumi: Path, host: Path) -> dict[str, Path]:
+    """Return pulumi and its language host in one folder, as they are shipped: elsewhere the engine warns of them."""
+    names = hashlib.sha256(f"{pulumi.parent.name} {host.parent.name}".encode()).hexdigest()[:16]
+    folder = pulumi.parent.parent / f"engine-{names}"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".engine-") as made:
+            draft = Path(made) / "out"
+            draft.mkdir()
+            for file in (pulumi, *host.parent.iterdir()):
+                try:
+                    os.link(file, draft / file.name)
+                except OSError:  # a file system without hard links
+                    shutil.copy2(file, draft / file.name)
+            with contextlib.suppress(OSError):  # another process was first
+                draft.rename(folder)
+    return {PULUMI.name: folder / pulumi.name, LANGUAGE_HOST.name: folder / host.name}
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -206,6 +227,9 @@ def provide(say: Callable[[str], None] = _say, modules: Path = MODULES) -> Tools
                 version = pinned_version(build, modules)
                 say(f"building {build.name} {version} with {go}: usually {build.usually} on 2 cores, once")
             paths |= Builder(lacking, go, cache, modules, say).run(watcher())
+
+    if not on_path:
+        paths |= _together(paths[PULUMI.name], paths[LANGUAGE_HOST.name])
 
     def made(build: Build) -> Tool:
         return Tool(build.name, paths[build.name], pinned_version(build, modules), "built")

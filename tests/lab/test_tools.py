@@ -129,6 +129,7 @@ def test_what_is_missing_is_built_once(machine: Machine) -> None:
         copy = found.language_host.path.parent / Path(name).name
         assert os.access(copy, os.X_OK | os.W_OK)
     assert any("building pulumi v3.274.1" in line and "minutes" in line for line in machine.said)
+    assert found.pulumi.path.parent == found.language_host.path.parent
     machine.said.clear()
     again = machine.provide()
     assert [tool.path for tool in again.all] == [tool.path for tool in found.all]
