@@ -81,7 +81,7 @@ def delete(props: Properties) -> None:
     """Delete the object, unless something else claimed it since."""
     with _errors(props), _unless_gone():
         client = _client(props)
-        if _tags(client, props).get("claim") == props["claim"]:
+        if _tags(client, props).get("claim") == props.get("claim"):
             client.delete_object(oss.DeleteObjectRequest(bucket=props["bucket"], key=props["key"]))
 
 

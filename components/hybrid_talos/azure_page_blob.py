@@ -89,7 +89,7 @@ def update(olds: Properties, news: Properties) -> Properties:
 def delete(props: Properties) -> None:
     """Delete the blob, unless something else claimed it since."""
     with _errors(props), _client(props) as blob, suppress(ResourceNotFoundError):
-        if _metadata(blob).get("claim") == props["claim"]:
+        if _metadata(blob).get("claim") == props.get("claim"):
             blob.delete_blob(delete_snapshots="include")
 
 
