@@ -26,8 +26,8 @@ UNPACKED = 4 * 1024 * 1024
 _TIMEOUT_SECONDS = (30, 900)
 # An xz stream at preset 9 needs 65 MiB; one that asks for more was not made by the factory.
 _XZ_MEMORY_LIMIT = 256 * 1024 * 1024
-# A block of zeros is 4 bytes in zstd and unpacks to 128 KiB, so that a slice of 1 KiB gives at most 32 MiB.
-_ZSTD_SLICE = 1024
+# A block of zeros is 4 bytes in zstd and unpacks to 128 KiB, so that a slice of 512 bytes gives at most 16 MiB.
+_ZSTD_SLICE = 512
 _ZSTD_WINDOW = 128 * 1024 * 1024
 
 
