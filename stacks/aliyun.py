@@ -2,9 +2,9 @@
 
 import pulumi
 from hybrid_talos.aliyun_image import AliyunImageArgs
-from hybrid_talos.aliyun_worker_pool import AliyunDiskCategory, AliyunWorkerPool, AliyunWorkerPoolArgs
+from hybrid_talos.aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import AliyunAutoscalerArgs, ClusterAutoscaler, ClusterAutoscalerArgs
-from hybrid_talos.talos_image import Arch, Platform, TalosImage
+from hybrid_talos.talos_image import Platform, TalosImage
 from pulumi_alicloud import vpc
 
 from .burst import Burst, spot_args, taint_args
@@ -72,7 +72,7 @@ def _image(settings: Settings, region: str, provider: pulumi.ProviderResource) -
             "factory_url": settings.image.factory_url,
             "extensions": list(settings.image.extensions),
             "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": Arch(settings.image.arch.value),
+            "arch": settings.image.arch,
             "aliyun": target,
         },
         pulumi.ResourceOptions(providers=[provider]),
@@ -150,7 +150,7 @@ def _pool_args(
     if pool.spot is not None:
         args["spot"] = spot_args(pool.spot)
     if pool.system_disk_category is not None:
-        args["system_disk_category"] = AliyunDiskCategory(pool.system_disk_category)
+        args["system_disk_category"] = pool.system_disk_category
     if pool.system_disk_size_gb is not None:
         args["system_disk_size_gb"] = pool.system_disk_size_gb
     if joined.locations is not None:

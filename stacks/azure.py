@@ -2,14 +2,13 @@
 
 import pulumi
 from hybrid_talos.azure_image import AzureEndpoints
-from hybrid_talos.azure_worker_pool import AzureArch, AzureWorkerPool, AzureWorkerPoolArgs
+from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import (
-    AutoscalerDeployment,
     AzureAutoscalerArgs,
     ClusterAutoscaler,
     ClusterAutoscalerArgs,
 )
-from hybrid_talos.talos_image import Arch, Platform, TalosImage
+from hybrid_talos.talos_image import Platform, TalosImage
 from pulumi_azure_native import network, resources
 
 from .burst import Burst, spot_args, taint_args
@@ -44,7 +43,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
             "factory_url": settings.image.factory_url,
             "extensions": list(settings.image.extensions),
             "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": Arch(settings.image.arch.value),
+            "arch": settings.image.arch,
             "azure": {
                 "resource_group_name": group.name,
                 "location": azure.location,
@@ -96,7 +95,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
             "kubernetes_version": settings.cluster.kubernetes_version,
             "node_groups": {name: pool.node_group for name, pool in sorted(pools.items())},
             "azure": args,
-            "deployment": AutoscalerDeployment(choice.deployment.value),
+            "deployment": choice.deployment,
         }
         if choice.image is not None:
             wanted["image"] = choice.image
@@ -159,7 +158,7 @@ def _pool_args(
         "labels": dict(sorted(pool.labels.items())),
         "taints": taint_args(pool.taints),
         "zones": list(pool.zones),
-        "arch": AzureArch((pool.arch or settings.image.arch).value),
+        "arch": settings.arch_of(pool),
         "config_patches": list(pool.config_patches),
         "tags": {**azure.tags, "hybrid-talos-cluster": settings.cluster.name},
     }

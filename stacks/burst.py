@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from hybrid_talos.node_template import TaintArgs, TaintEffect
+from hybrid_talos.node_template import TaintArgs
 from hybrid_talos.pool_inputs import SpotArgs
 
 from .cluster import Joined
@@ -27,7 +27,7 @@ class Burst:
 
 def taint_args(taints: Sequence[Taint]) -> list[TaintArgs]:
     """Return the settings' taints as a pool takes them."""
-    return [{"key": taint.key, "value": taint.value, "effect": TaintEffect(taint.effect)} for taint in taints]
+    return [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints]
 
 
 def spot_args(spot: Spot) -> SpotArgs:

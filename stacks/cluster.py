@@ -14,7 +14,7 @@ from hybrid_talos.machine import MachineArgs
 from hybrid_talos.mesh_location import MeshLocation
 from hybrid_talos.static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
 from hybrid_talos.talos_cloud_controller import TalosCloudController
-from hybrid_talos.talos_image import Arch, Platform, TalosImage
+from hybrid_talos.talos_image import Platform, TalosImage
 
 from .join import write_join
 from .mesh import build_mesh
@@ -99,7 +99,7 @@ def build_cluster(settings: Settings) -> Cluster:
             "factory_url": settings.image.factory_url,
             "extensions": list(settings.image.extensions),
             "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": Arch(settings.image.arch.value),
+            "arch": settings.image.arch,
         },
     )
     # The mesh's patch belongs into the machines' first configuration, and its manifests need the API that those

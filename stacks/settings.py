@@ -9,6 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from hybrid_talos.aliyun_disk import AliyunDiskCategory
+from hybrid_talos.arch import Arch
+from hybrid_talos.autoscaler_deployment import AutoscalerDeployment
 from hybrid_talos.cluster_endpoint import EndpointKind
 from hybrid_talos.cni import Cni
 from hybrid_talos.mesh_plan import Granularity, MeshKind
@@ -16,10 +19,9 @@ from hybrid_talos.node_template import TaintEffect
 from pydantic import ValidationError
 
 from .settings_aliyun import AliyunPool, AliyunSettings
-from .settings_autoscaler import AutoscalerDeployment, AutoscalerSettings
+from .settings_autoscaler import AutoscalerSettings
 from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
 from .settings_cluster import (
-    Arch,
     ClusterSettings,
     Endpoint,
     ImageSettings,
@@ -37,6 +39,7 @@ from .settings_tree import STACKS, Settings, Tree
 
 __all__ = [
     "STACKS",
+    "AliyunDiskCategory",
     "AliyunPool",
     "AliyunSettings",
     "Arch",

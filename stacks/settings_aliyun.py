@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Annotated
 
+from hybrid_talos.aliyun_disk import AliyunDiskCategory
 from pydantic import Field
 
 from .settings_base import Network, Patch, Section, TrustedUrl, form
@@ -55,10 +56,8 @@ class AliyunPool(Section):
     """Taints of the nodes; only with a minSize of 1 or more."""
     spot: Spot | None = None
     """Present for spot machines."""
-    system_disk_category: Annotated[str, form(r"cloud(_[a-z]+)?", "be a kind of disk, such as cloud_essd")] | None = (
-        None
-    )
-    """Kind of the system disk; left out for the library's choice."""
+    system_disk_category: AliyunDiskCategory | None = None
+    """cloud_essd, cloud_ssd or cloud_efficiency; left out for the library's choice."""
     system_disk_size_gb: int | None = Field(default=None, ge=20, le=2048)
     """Size of the system disk in GiB; left out for the library's choice."""
     config_patches: tuple[Patch, ...] = ()

@@ -1,18 +1,11 @@
 """The settings of the autoscalers that grow the pools."""
 
-from enum import StrEnum
 from typing import Annotated, Any
 
+from hybrid_talos.autoscaler_deployment import AutoscalerDeployment
 from pydantic import BeforeValidator
 
 from .settings_base import Section, Uuid, form
-
-
-class AutoscalerDeployment(StrEnum):
-    """How the autoscaler gets into the cluster."""
-
-    MANIFESTS = "manifests"
-    COZYSTACK_PACKAGE = "cozystackPackage"
 
 
 class AzureIdentity(Section):

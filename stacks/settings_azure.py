@@ -5,10 +5,10 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated
 
+from hybrid_talos.arch import Arch
 from pydantic import AfterValidator, Field
 
 from .settings_base import Network, Patch, Section, TrustedUrl, Uuid, form, trimmed
-from .settings_cluster import Arch
 from .settings_labels import AzureTags, Labels, Taint
 from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Spot, networks_of
 

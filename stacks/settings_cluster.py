@@ -1,10 +1,10 @@
 """The settings of the cluster itself, of its images and of its mesh."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, Any
 
+from hybrid_talos.arch import Arch
 from hybrid_talos.cluster_endpoint import EndpointKind
 from hybrid_talos.cni import Cni
 from hybrid_talos.mesh_plan import Granularity, MeshKind
@@ -27,13 +27,6 @@ from .settings_base import (
     Version,
     form,
 )
-
-
-class Arch(StrEnum):
-    """Processor architecture of machines and their images."""
-
-    AMD64 = "amd64"
-    ARM64 = "arm64"
 
 
 class Endpoint(Section):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from hybrid_talos.address_plan import ALIYUN_RESERVED, AZURE_RESERVED, room
 from hybrid_talos.aliyun_instance_types import instance_type_problems
+from hybrid_talos.arch import Arch
 from hybrid_talos.autoscaler_tags import alibaba_tag_problems, azure_tags
 from hybrid_talos.node_template import Taint as NodeTaint
 from hybrid_talos.node_template import node_template
@@ -12,7 +13,6 @@ from hybrid_talos.node_template import node_template
 from .settings_aliyun import AliyunPool, AliyunSettings
 from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
 from .settings_base import part
-from .settings_cluster import Arch
 from .settings_errors import Problem
 from .settings_labels import Taint
 from .settings_tree import Tree

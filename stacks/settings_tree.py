@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from hybrid_talos.arch import Arch
+
 from .settings_aliyun import AliyunSettings
 from .settings_autoscaler import AutoscalerSettings
 from .settings_azure import AzurePool, AzureSettings
 from .settings_base import Section, form
-from .settings_cluster import Arch, ClusterSettings, ImageSettings, MeshSettings
+from .settings_cluster import ClusterSettings, ImageSettings, MeshSettings
 
 STACKS = ("cluster", "azure-burst", "aliyun-burst", "hybrid")
 """The compositions that `hybrid-talos:stack` picks from."""

@@ -7,7 +7,6 @@ hook, which would hold machines back with nobody to let them go.
 
 import re
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
 
 import pulumi
@@ -15,6 +14,7 @@ from pulumi_alicloud import ess
 from pydantic import Field, field_validator, model_validator
 
 from ._contract import BadInputs, check
+from .aliyun_disk import AliyunDiskCategory
 from .aliyun_instance_types import instance_type_problems
 from .aliyun_machine import instance_types, public_address, spot_settings
 from .aliyun_network import RESERVED_ADDRESSES, aliyun_network
@@ -26,14 +26,6 @@ from .pool_config import pool_config
 from .pool_inputs import Cidr, PoolShape, SpotArgs
 from .user_data import ALIBABA, fit
 from .versions import FIRST_TALOS_WITH_ALIBABA, supports_alibaba
-
-
-class AliyunDiskCategory(StrEnum):
-    """Kind of a system disk."""
-
-    CLOUD_ESSD = "cloud_essd"
-    CLOUD_SSD = "cloud_ssd"
-    CLOUD_EFFICIENCY = "cloud_efficiency"
 
 
 class AliyunWorkerPoolArgs(TypedDict):

@@ -6,7 +6,6 @@ share one), no load balancer, no machine extension and no way in from the Intern
 
 import re
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
 
 import pulumi
@@ -14,6 +13,7 @@ from pulumi_azure_native import compute
 from pydantic import Field, field_validator, model_validator
 
 from ._contract import BadInputs, check
+from .arch import Arch
 from .autoscaler_tags import azure_tag_problems, azure_tags
 from .azure_machine import UNUSED_SSH_KEY, is_arm_size, machine_profile
 from .azure_network import MOST_PUBLIC_ADDRESSES, RESERVED_ADDRESSES, azure_network
@@ -23,13 +23,6 @@ from .node_template import NodeTemplate, TaintArgs, node_template
 from .pool_config import pool_config
 from .pool_inputs import Cidr, PoolShape, SpotArgs
 from .user_data import AZURE, fit
-
-
-class AzureArch(StrEnum):
-    """Processor architecture of a pool's machines."""
-
-    AMD64 = "amd64"
-    ARM64 = "arm64"
 
 
 class AzureWorkerPoolArgs(TypedDict):
@@ -69,7 +62,7 @@ class AzureWorkerPoolArgs(TypedDict):
     """Availability zones, such as `["1", "2"]`; for other zones make another pool. Default: none, Azure decides."""
     spot: NotRequired[SpotArgs]
     """Use spot machines. Azure fixes this when the scale set is made. Default: regular machines."""
-    arch: NotRequired[AzureArch]
+    arch: NotRequired[Arch]
     """Processor architecture of the image, checked against `vm_size`. Default: `amd64`."""
     os_disk_size_gb: NotRequired[int]
     """Size of the machines' disk in GiB, 16 to 4095, which the autoscaler takes for ephemeral storage. Default: 64."""
@@ -94,7 +87,7 @@ class _Shape(PoolShape):
     vm_size: str
     max_size: int = Field(ge=1, le=MOST_MACHINES)
     zones: tuple[str, ...] = ()
-    arch: AzureArch = AzureArch.AMD64
+    arch: Arch = Arch.AMD64
     os_disk_size_gb: int = Field(default=64, ge=16, le=4095)
 
     @field_validator("location")
@@ -130,7 +123,7 @@ class _Shape(PoolShape):
     @model_validator(mode="after")
     def _fits_together(self) -> "_Shape":
         problems: list[str] = []
-        if is_arm_size(self.vm_size) != (self.arch is AzureArch.ARM64):
+        if is_arm_size(self.vm_size) != (self.arch is Arch.ARM64):
             problems.append(f"vm_size {self.vm_size} cannot boot an image for {self.arch.value}, which arch says")
         if self.spot is not None and re.match(r"Standard_B\d", self.vm_size):
             # learn.microsoft.com, "Use Azure Spot Virtual Machines", limitations.

@@ -11,18 +11,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from . import cozystack_package
 from ._contract import Shape, check
+from .autoscaler_deployment import AutoscalerDeployment
 from .autoscaler_identity import Rights, aliyun_rights, azure_rights
 from .autoscaler_manifests import REPOSITORY, Autoscaler, deploy_autoscaler, read_group, trimmed
 from .manifests import object_base
 from .node_group import NodeGroup
 from .versions import autoscaler_tag, minor, text
-
-
-class AutoscalerDeployment(StrEnum):
-    """How the autoscaler is put into the cluster."""
-
-    MANIFESTS = "manifests"
-    COZYSTACK_PACKAGE = "cozystackPackage"
 
 
 class Expander(StrEnum):

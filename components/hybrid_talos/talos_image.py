@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ._contract import Shape, check
 from .aliyun_image import AliyunImageArgs, AliyunShape, build_aliyun_image
+from .arch import Arch
 from .azure_image import AzureImageArgs, AzureShape, build_azure_image, image_regions
 from .image_upload import ImageSource
 from .schematic import (
@@ -36,15 +37,6 @@ class Platform(StrEnum):
     """Azure scale sets."""
     ALIBABACLOUD = "alibabacloud"
     """Alibaba Cloud scaling groups."""
-
-
-class Arch(StrEnum):
-    """CPU architecture of the machines."""
-
-    AMD64 = "amd64"
-    """64-bit x86."""
-    ARM64 = "arm64"
-    """64-bit Arm; not on Alibaba Cloud, whose import takes x86 only."""
 
 
 class TalosImageArgs(TypedDict):
