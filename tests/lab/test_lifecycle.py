@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from .conftest import ROOT, Lab
+from lab_folder import ROOT, Lab
 
 pytestmark = pytest.mark.lab
 

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from .conftest import ALIYUN_MARKER, AZURE_MARKER, Lab
+from lab_folder import ALIYUN_MARKER, AZURE_MARKER, Lab
 
 pytestmark = pytest.mark.lab
 
