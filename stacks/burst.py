@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
+from hybrid_talos.node_group import NodeGroup
 from hybrid_talos.node_template import TaintArgs
 from hybrid_talos.pool_inputs import SpotArgs
 
@@ -21,7 +21,7 @@ class Burst:
     """What a cloud's half of a stack hands out."""
 
     image_ids: dict[str, pulumi.Output[str]]
-    node_groups: dict[str, pulumi.Output[Any]]
+    node_groups: dict[str, pulumi.Output[NodeGroup]]
     next_steps: tuple[pulumi.Input[str], ...]
 
 

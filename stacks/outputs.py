@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
+from hybrid_talos.node_group import NodeGroup
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class Outputs:
 
     next_steps: tuple[pulumi.Input[str], ...]
     image_ids: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
-    node_groups: Mapping[str, pulumi.Input[Any]] = field(default_factory=dict)
+    node_groups: Mapping[str, pulumi.Output[NodeGroup]] = field(default_factory=dict)
     kubeconfig: pulumi.Output[str] | None = None
     talosconfig: pulumi.Output[str] | None = None
     endpoints: pulumi.Output[Any] | None = None
@@ -28,8 +29,20 @@ class Outputs:
             "endpoints": self.endpoints,
             "clusterEndpoint": self.cluster_endpoint,
             "imageIds": dict(sorted(self.image_ids.items())),
-            "nodeGroups": dict(sorted(self.node_groups.items())),
+            "nodeGroups": {name: group.apply(_camel) for name, group in sorted(self.node_groups.items())},
             "nextSteps": list(self.next_steps),
             "join": self.join,
         }
         return {name: value for name, value in named.items() if value is not None}
+
+
+def _camel(group: NodeGroup) -> dict[str, Any]:
+    """Return a node group as people and other programs read it: stack outputs are camelCase."""
+    return {
+        "cloud": group["cloud"],
+        "name": group["name"],
+        "minSize": group["min_size"],
+        "maxSize": group["max_size"],
+        "labels": group["labels"],
+        "taints": group["taints"],
+    }

@@ -72,7 +72,7 @@ class TestHybrid:
         def last(kind: str, note: str = "") -> int:
             return max(i for i, (k, n) in enumerate(created) if k == kind and note in n)
 
-        assert last("ConfigurationApply", "control-plane") < first("Bootstrap")
+        assert first("ConfigurationApply", "control-plane-cp-1") < first("Bootstrap")
         assert first("Bootstrap") < first("Kubeconfig") < first("DaemonSet", "mesh")
         assert first("CustomResourceDefinition") < first("DaemonSet", "mesh")
         assert last("DaemonSet", "mesh") < first("VirtualMachineScaleSet")
