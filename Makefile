@@ -4,6 +4,7 @@
 #   make test        lint, types, and all tests that need the engine and talosctl
 #   make test-real   the tests against real servers
 #   make bench       the benchmarks
+#   make schema      components/schema.json anew, the package as other languages see it
 #   make setup       only the virtual environment and the tools
 
 SHELL := /bin/bash
@@ -18,7 +19,7 @@ VENV := .venv
 STAMP := $(VENV)/.stamp
 BIN := $(VENV)/bin
 
-.PHONY: help setup venv tools demo test test-real bench lint format clean-lab
+.PHONY: help setup venv tools demo test test-real bench lint format schema clean-lab
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -55,6 +56,10 @@ lint: venv
 format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+schema: venv
+	$(BIN)/python -m hybrid_talos.component_host > components/schema.json.new
+	mv components/schema.json.new components/schema.json
 
 test: setup lint
 	$(BIN)/python -m pytest -m "not real"

@@ -23,9 +23,13 @@ class Expander(StrEnum):
     """Which group grows when several could."""
 
     RANDOM = "random"
+    """Any of them."""
     MOST_PODS = "most-pods"
+    """The one in which most waiting pods find room."""
     LEAST_WASTE = "least-waste"
+    """The one that leaves least CPU idle, then least memory."""
     LEAST_NODES = "least-nodes"
+    """The one that needs the fewest new machines."""
 
 
 class AzureAutoscalerArgs(TypedDict):

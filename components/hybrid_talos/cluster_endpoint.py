@@ -17,8 +17,11 @@ class EndpointKind(StrEnum):
     """What stands behind the address of the Kubernetes API."""
 
     DNS = "dns"
+    """A name with the addresses of all control planes."""
     LOAD_BALANCER = "loadBalancer"
+    """A load balancer before the control planes, that exists already."""
     VIP = "vip"
+    """An address that the control planes, all in one subnet, pass among themselves."""
 
 
 class EndpointArgs(TypedDict):

@@ -40,14 +40,18 @@ class MeshKind(StrEnum):
     """What joins the locations."""
 
     KILO = "kilo"
+    """WireGuard tunnels that Kilo's agent builds, in the cluster."""
     KUBESPAN = "kubespan"
+    """WireGuard tunnels that Talos itself builds, between all machines."""
 
 
 class Granularity(StrEnum):
     """Between what Kilo builds its tunnels."""
 
     FULL = "full"
+    """Between all machines."""
     LOCATION = "location"
+    """Between locations, through one machine of each."""
 
 
 PAIRS: Mapping[Cni, Granularity] = {Cni.FLANNEL: Granularity.FULL, Cni.CILIUM: Granularity.LOCATION}

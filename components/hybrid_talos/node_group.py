@@ -10,7 +10,7 @@ class NodeGroup(TypedDict):
     cloud: str
     """The cloud that the group lives in: `azure` or `aliyun`."""
     name: str
-    """How the autoscaler addresses the group: the scale set's name on Azure, the scaling group's id on Alibaba Cloud."""
+    """Its name for the autoscaler: the scale set's on Azure, the scaling group's id on Alibaba Cloud."""
     min_size: int
     """Fewest machines of the group."""
     max_size: int

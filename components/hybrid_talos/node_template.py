@@ -25,8 +25,11 @@ class TaintEffect(StrEnum):
     """What a taint does to pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
+    """No new ones come."""
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    """New ones come only where there is no other node."""
     NO_EXECUTE = "NoExecute"
+    """No new ones come, and those that run are evicted."""
 
 
 class TaintArgs(TypedDict):
