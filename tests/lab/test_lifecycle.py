@@ -90,8 +90,8 @@ class TestHybrid:
     def test_a_pool_grown_by_the_autoscaler_is_left_alone(self, hybrid: Lab, tmp_path: Path) -> None:
         world = hybrid.world()
         groups = hybrid.outputs()["nodeGroups"]
-        hybrid.run("cloud", "set", "azure-native", "scale", groups["azure/workers"]["name"], "4")
-        hybrid.run("cloud", "set", "alicloud", "scale", groups["aliyun/workers"]["name"], "2")
+        hybrid.run("cloud", "set", "azure:scale", groups["azure/workers"]["name"], "4")
+        hybrid.run("cloud", "set", "alicloud:scale", groups["aliyun/workers"]["name"], "2")
         assert hybrid.changes() == {}
         tagged = hybrid.with_settings(
             tmp_path / "Pulumi.dev.yaml",
