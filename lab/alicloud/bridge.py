@@ -1,6 +1,7 @@
 """Resources as the bridged provider of Alibaba Cloud treats them, whatever their type.
 
-Sources: aliyun/terraform-provider-alicloud alicloud/resource_alicloud_<type>.go (which inputs replace, defaults, ranges),
+Sources: aliyun/terraform-provider-alicloud alicloud/resource_alicloud_<type>.go (which inputs replace, defaults,
+ranges),
 pulumi/pulumi-terraform-bridge pkg/tfbridge/provider.go, schema.go and names.go (Check fills in defaults and generated
 names, Create and Update in a preview, refresh). A resource belongs to the region of the provider instance that made it.
 """

@@ -264,7 +264,8 @@ class SecurityGroupRule(BridgedKind):
             if used + rule_weight(world, doc) > MOST_RULES:
                 raise CloudError(
                     "AuthorizationLimitExceed",
-                    f"The limit of authorization records in the security group reaches: {MOST_RULES}; a rule with a prefix "
+                    f"The limit of authorization records in the security group reaches: {MOST_RULES}; a rule "
+                    "with a prefix "
                     "list counts as many as the list may have entries.",
                 )
         doc.setdefault("nicType", "intranet" if group.doc["vpcId"] else "internet")

@@ -71,7 +71,8 @@ class ScalingGroup(BridgedKind):
         if not has_role(world, SERVICE_ROLE):
             raise CloudError(
                 "Forbidden.Unauthorized",
-                f"A required authorization for the specified action is not supplied: make the service role {SERVICE_ROLE}.",
+                "A required authorization for the specified action is not supplied: make the service role "
+                f"{SERVICE_ROLE}.",
             )
         if doc.get("scalingGroupName"):
             _verify_group_name(doc["scalingGroupName"])
@@ -141,11 +142,13 @@ def delete_contents(world: World, group: str) -> None:
 
 
 def _verify_group_name(name: str) -> None:
-    # CreateScalingGroup: 2 to 64 characters, letters, digits, underscores, hyphens and periods, first a letter or digit.
+    # CreateScalingGroup: 2 to 64 characters, letters, digits, underscores, hyphens and periods, first a letter or
+    # digit.
     if not 2 <= len(name) <= 64 or re.fullmatch(r"[^\W_][\w.-]*", name) is None:
         raise CloudError(
             "InvalidScalingGroupName.Malformed",
-            f"The specified value of parameter ScalingGroupName is not valid: '{name}' must have 2 to 64 characters, letters, "
+            f"The specified value of parameter ScalingGroupName is not valid: '{name}' must have 2 to 64 "
+            "characters, letters, "
             "digits, '_', '-' and '.', beginning with a letter or digit.",
         )
 

@@ -78,8 +78,6 @@ class ScalingConfiguration(BridgedKind):
         names.verify_tags(doc.get("tags"))
         data = decode_user_data(doc.get("userData"))
         doc["_userDataHash"] = data_hash(data)
-        if doc.get("userData"):
-            doc["userData"] = base64.b64encode(data or b"").decode()
         self._activate(world, id, group, doc, old)
         doc.setdefault("internetChargeType", "PayByTraffic")
         doc.setdefault("substitute", "")
@@ -126,14 +124,16 @@ class ScalingConfiguration(BridgedKind):
         if not others:
             raise CloudError(
                 "IncorrectScalingConfigurationLifecycleState",
-                f"Current scaling configuration {id} is the last configuration for the scaling group {group.id}, and it "
+                f"Current scaling configuration {id} is the last configuration for the scaling group "
+                f"{group.id}, and it "
                 "can't be inactive.",
             )
         substitute = next((r for r in others if r.id == doc.get("substitute")), None)
         if substitute is None:
             raise CloudError(
                 "IncorrectScalingConfigurationLifecycleState",
-                "Before inactivating current scaling configuration, you must select a substitute for scaling group from: "
+                "Before inactivating current scaling configuration, you must select a substitute for scaling "
+                "group from: "
                 f"{', '.join(r.id for r in others)}.",
             )
         world.put(PACKAGE, self.kind, substitute.id, substitute.doc | {"active": True})
@@ -149,8 +149,10 @@ class ScalingConfiguration(BridgedKind):
             if not record.doc["forceDelete"]:
                 raise CloudError(
                     "IncorrectScalingConfigurationLifecycleState",
-                    f"Current scaling configuration {record.id} is the last configuration for the scaling group {group}. "
-                    "Please launch a new active scaling configuration or set 'force_delete' to 'true' to delete it with "
+                    f"Current scaling configuration {record.id} is the last configuration for the scaling group "
+                    f"{group}. "
+                    "Please launch a new active scaling configuration or set 'force_delete' to 'true' to "
+                    "delete it with "
                     "deleting its scaling group.",
                 )
             owner = lookup(world, "ScalingGroup", group)
@@ -163,12 +165,13 @@ class ScalingConfiguration(BridgedKind):
         elif record.doc["active"]:
             raise CloudError(
                 "IncorrectScalingConfigurationLifecycleState",
-                f"The current lifecycle state of scaling configuration {record.id} does not support this action: it is active.",
+                f"The current lifecycle state of scaling configuration {record.id} does not support this "
+                "action: it is active.",
             )
 
 
 def decode_user_data(text: str | None) -> bytes | None:
-    """Return user data as the machine gets it: the provider encodes what is not base64; raise CloudError if too long."""
+    """Return user data as the machine gets it; the provider encodes what is not base64. CloudError if too long."""
     if not text:
         return None
     try:
@@ -178,7 +181,8 @@ def decode_user_data(text: str | None) -> bytes | None:
     if len(data) > LARGEST_USER_DATA:
         raise CloudError(
             "InvalidUserData.SizeExceeded",
-            f"The specified parameter UserData exceeds the size limit: {len(data)} bytes before it is encoded, and at most "
+            f"The specified parameter UserData exceeds the size limit: {len(data)} bytes before it is encoded, "
+            "and at most "
             f"{LARGEST_USER_DATA} are allowed.",
         )
     return data

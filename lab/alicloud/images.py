@@ -1,6 +1,7 @@
 """Custom images, imported from objects in OSS.
 
-Sources: alibabacloud.com API pages ImportImage, DescribeImages, DeleteImage and "Import custom images" (service role, same
+Sources: alibabacloud.com API pages ImportImage, DescribeImages, DeleteImage and "Import custom images" (service
+role, same
 region, formats); aliyun/terraform-provider-alicloud resource_alicloud_image_import.go; qemu docs/interop/qcow2.rst and
 Microsoft "Virtual Hard Disk Image Format Specification" (what a file begins or ends with).
 """

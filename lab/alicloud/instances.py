@@ -1,6 +1,7 @@
 """The machines of a scaling group: made and removed as its size changes, and lost behind its back.
 
-Sources: alibabacloud.com "Scaling group overview", CreateScalingGroup (MultiAZPolicy, RemovalPolicy.N), ScaleWithAdjustment,
+Sources: alibabacloud.com "Scaling group overview", CreateScalingGroup (MultiAZPolicy, RemovalPolicy.N),
+ScaleWithAdjustment,
 "Preemptible instances"; siderolabs/talos platform/alibabacloud (the form of a provider ID).
 """
 

@@ -22,7 +22,8 @@ def verify_name(code: str, text: Any, shortest: int = 2, longest: int = 128, ext
     if not good or not shortest <= len(text) <= longest or text.lower().startswith(("http://", "https://")):
         raise CloudError(
             code,
-            f"The specified name '{text}' is not valid: {shortest} to {longest} characters, beginning with a letter, then "
+            f"The specified name '{text}' is not valid: {shortest} to {longest} characters, beginning with a "
+            "letter, then "
             f"letters, digits and {' '.join(extra)}.",
         )
 
@@ -59,13 +60,14 @@ def verify_tags(tags: Any) -> None:
         if len(str(value)) > 128 or low.startswith(("aliyun", "acs:", "http://", "https://")):
             raise CloudError(
                 "InvalidTagValue.Malformed",
-                f"The value of tag '{key}' is not valid: at most 128 characters, not beginning with aliyun, acs:, http:// "
+                f"The value of tag '{key}' is not valid: at most 128 characters, not beginning with aliyun, "
+                "acs:, http:// "
                 "or https://.",
             )
 
 
 def in_region(zone: Any, region: str) -> bool:
-    """Say whether a zone id is one of a region: ``cn-hangzhou-h``, or ``ap-southeast-1a`` where the region has a number.
+    """Say whether a zone is one of a region: ``cn-hangzhou-h``, or ``ap-southeast-1a`` after a number.
 
     Source: alibabacloud.com "Regions and zones".
     """

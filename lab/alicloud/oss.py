@@ -47,7 +47,8 @@ class Bucket(BridgedKind):
         if old is None and call.world.get(PACKAGE, self.kind, id) is not None:
             raise CloudError(
                 "BucketAlreadyExists",
-                f"The requested bucket name '{id}' is not available. The bucket namespace is shared by all users of the system.",
+                f"The requested bucket name '{id}' is not available. The bucket namespace is shared by all "
+                "users of the system.",
             )
         names.verify_tags(doc.get("tags"))
         region = doc["_region"]

@@ -1,10 +1,12 @@
 """OSS on loopback: what alibabacloud_oss_v2 asks for when it uploads an image.
 
 Sources: alibabacloud.com OSS "PutObject", "GetObject", "HeadObject", "DeleteObject", "Multipart upload operations",
-"PutObjectTagging", "ListObjectsV2", "Error codes"; alibabacloud_oss_v2/models. The bucket stands in the path, or before the
+"PutObjectTagging", "ListObjectsV2", "Error codes"; alibabacloud_oss_v2/models. The bucket stands in the path, or
+before the
 host's name as in ``<bucket>.localhost``. Buckets are those of the lab's cloud.
 
-A planned fault can strike ``create`` (PutObject, CompleteMultipartUpload), ``update`` (UploadPart), ``read`` (GetObject,
+A planned fault can strike ``create`` (PutObject, CompleteMultipartUpload), ``update`` (UploadPart), ``read``
+(GetObject,
 HeadObject) and ``delete`` of the kind ``BucketObject``.
 """
 
@@ -48,7 +50,8 @@ class _Refusal(Exception):
 _NO_UPLOAD = _Refusal(
     404,
     "NoSuchUpload",
-    "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
+    "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or "
+    "completed.",
 )
 
 
@@ -457,7 +460,8 @@ class _OssHandler(Handler):
                 raise _Refusal(
                     400,
                     "InvalidPart",
-                    "One or more of the specified parts could not be found or the specified entity tag might not have matched "
+                    "One or more of the specified parts could not be found or the specified entity tag might "
+                    "not have matched "
                     "the part's entity tag.",
                 )
         for index, _ in named[:-1]:

@@ -1,6 +1,7 @@
 """RAM: users, roles, policies, attachments, access keys, and OIDC providers.
 
-Sources: alibabacloud.com API pages CreatePolicy, DeletePolicy, AttachPolicyToUser, AttachPolicyToRole, CreateUser, DeleteUser,
+Sources: alibabacloud.com API pages CreatePolicy, DeletePolicy, AttachPolicyToUser, AttachPolicyToRole, CreateUser,
+DeleteUser,
 CreateRole, CreateAccessKey, "Policy structure and syntax", CreateOIDCProvider;
 aliyun/terraform-provider-alicloud resource_alicloud_ram_*.go, resource_alicloud_ims_oidc_provider.go.
 """
@@ -44,7 +45,8 @@ def _equal_json(text: Any) -> Any:
 def verify_document(code: str, text: Any, trust: bool = False) -> None:
     """Refuse a policy document that RAM does not understand.
 
-    Source: alibabacloud.com "Policy structure and syntax" (Version "1", Statement with Effect, Action, Resource; a trust policy
+    Source: alibabacloud.com "Policy structure and syntax" (Version "1", Statement with Effect, Action, Resource; a
+    trust policy
     has a Principal in the place of a Resource).
     """
     if len(str(text)) > _LONGEST_POLICY:

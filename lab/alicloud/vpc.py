@@ -1,7 +1,8 @@
 """VPCs, vSwitches, NAT gateways and their SNAT entries.
 
 Sources: alibabacloud.com API pages CreateVpc, DeleteVpc, CreateVSwitch, DeleteVSwitch, CreateNatGateway,
-DeleteNatGateway, CreateSnatEntry; aliyun/terraform-provider-alicloud resource_alicloud_vpc.go, resource_alicloud_vswitch.go,
+DeleteNatGateway, CreateSnatEntry; aliyun/terraform-provider-alicloud resource_alicloud_vpc.go,
+resource_alicloud_vswitch.go,
 resource_alicloud_nat_gateway.go, resource_alicloud_snat_entry.go.
 """
 
@@ -12,7 +13,8 @@ from ..world import CloudError, Record, World
 from . import names
 from .bridge import FILLED, FIXED, PACKAGE, PLAIN, Attr, BridgedKind, Doc, find, lookup, not_found, one_of, region_of
 
-# CreateVpc: "You can use 192.168.0.0/16, 172.16.0.0/12, 10.0.0.0/8 or subsets of them, or a custom address range, but not
+# CreateVpc: "You can use 192.168.0.0/16, 172.16.0.0/12, 10.0.0.0/8 or subsets of them, or a custom address range,
+# but not
 # 100.64.0.0/10, 224.0.0.0/4, 127.0.0.0/8, 169.254.0.0/16 and their subsets"; masks of 8 to 28 bits.
 _NOT_FOR_VPCS = tuple(map(IPv4Network, ("100.64.0.0/10", "224.0.0.0/4", "127.0.0.0/8", "169.254.0.0/16", "0.0.0.0/8")))
 _RESERVED_AT_START = 1
