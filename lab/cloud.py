@@ -80,14 +80,21 @@ def _print(value: Any) -> None:
 
 
 def _table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    # Without a terminal nothing is cut to its width, so that the lines can be searched.
-    console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 400)
+    if not sys.stdout.isatty():  # for other programs: a line each, nothing cut or padded
+        for row in rows:
+            print("\t".join(row))
+        return
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    Console().print(table)
+
+
+def _short(id: str) -> str:
+    """Return an id as a person reads it: of a long path in Azure the last two parts."""
+    return f"…/{'/'.join(id.split('/')[-2:])}" if id.startswith("/subscriptions/") and sys.stdout.isatty() else id
 
 
 @app.command("ls")
@@ -126,7 +133,7 @@ def _ls_records(records: list[Record], *, as_json: bool, docs: bool) -> None:
             shown.append(fields)
         _print(shown)
         return
-    rows = [[r.package, r.kind, r.id, summary(r.doc)] for r in records]
+    rows = [[r.package, r.kind, _short(r.id), summary(r.doc)] for r in records]
     _table(f"{len(rows)} things", ["provider", "kind", "id", ""], rows)
 
 
@@ -134,7 +141,7 @@ def _ls_events(events: list[Event], as_json: bool) -> None:
     if as_json:
         _print([dataclasses.asdict(event) for event in events])
         return
-    rows = [[str(e.n), e.op, e.kind, e.id, e.note] for e in events]
+    rows = [[str(e.n), e.op, e.kind, _short(e.id), e.note] for e in events]
     _table(f"{len(rows)} events", ["n", "did", "kind", "id", "name"], rows)
 
 

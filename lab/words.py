@@ -32,7 +32,7 @@ class Words:
     verb: str
     """The verb by its main name, or an empty text."""
     sub: str
-    """The word after the verb, when it is no flag."""
+    """The word right after the verb, when it is no flag."""
     stack: str | None
     config_file: str | None
     cwd: str | None
@@ -81,7 +81,7 @@ def parse(words: Sequence[str]) -> Words:
             rest.append(queue.pop(0))
         elif word in ("-h", "--help"):
             wants_help = True
-        elif not word.startswith("-") and len(names) < 2:
+        elif not word.startswith("-") and (not names or (len(names) == 1 and rest[-2:-1] == names)):
             names.append(word)
     verb = ALIASES.get(names[0], names[0]) if names else ""
     return Words(
