@@ -9,6 +9,7 @@ from pulumi_alicloud import vpc
 
 from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
+from .images import image_args
 from .providers import aliyun_provider
 from .secrets import Secrets
 from .settings import AliyunPool, CloudNetwork, Settings
@@ -66,15 +67,7 @@ def _image(settings: Settings, region: str, provider: pulumi.ProviderResource) -
         target["endpoints"] = {"oss": aliyun.endpoints.oss}
     return TalosImage(
         f"image-aliyun-{region}",
-        {
-            "platform": Platform.ALIBABACLOUD,
-            "talos_version": settings.cluster.talos_version,
-            "factory_url": settings.image.factory_url,
-            "extensions": list(settings.image.extensions),
-            "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": settings.image.arch,
-            "aliyun": target,
-        },
+        {**image_args(settings, Platform.ALIBABACLOUD), "aliyun": target},
         pulumi.ResourceOptions(providers=[provider]),
     )
 

@@ -13,6 +13,7 @@ from pulumi_azure_native import network, resources
 
 from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
+from .images import image_args
 from .providers import azure_provider
 from .secrets import Secrets
 from .settings import AzureEnvironment, AzurePool, AzureSettings, CloudNetwork, Settings
@@ -38,12 +39,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     image = TalosImage(
         "image-azure",
         {
-            "platform": Platform.AZURE,
-            "talos_version": settings.cluster.talos_version,
-            "factory_url": settings.image.factory_url,
-            "extensions": list(settings.image.extensions),
-            "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": settings.image.arch,
+            **image_args(settings, Platform.AZURE),
             "azure": {
                 "resource_group_name": group.name,
                 "location": azure.location,

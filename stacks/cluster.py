@@ -16,6 +16,7 @@ from hybrid_talos.static_worker_pool import StaticWorkerPool, StaticWorkerPoolAr
 from hybrid_talos.talos_cloud_controller import TalosCloudController
 from hybrid_talos.talos_image import Platform, TalosImage
 
+from .images import image_args
 from .join import write_join
 from .mesh import build_mesh
 from .outputs import Outputs
@@ -91,17 +92,7 @@ def build_cluster(settings: Settings) -> Cluster:
     """Build the cluster; the mesh knows every location of the settings from the start."""
     cluster = settings.cluster
     talos = talos_provider()
-    image = TalosImage(
-        "image-metal",
-        {
-            "platform": Platform.METAL,
-            "talos_version": cluster.talos_version,
-            "factory_url": settings.image.factory_url,
-            "extensions": list(settings.image.extensions),
-            "extra_kernel_args": list(settings.image.extra_kernel_args),
-            "arch": settings.image.arch,
-        },
-    )
+    image = TalosImage("image-metal", image_args(settings, Platform.METAL))
     # The mesh's patch belongs into the machines' first configuration, and its manifests need the API that those
     # machines bring up: the provider gets its kubeconfig from the control plane that is declared below.
     with _later() as (kubeconfig, resolve):

@@ -99,9 +99,8 @@ class TestHybrid:
         )
         assert "replace" not in set(tagged.changes().values())
         tagged.up()
-        assert [r.doc for r in world.find("azure-native", "azure-native:compute:VirtualMachineScaleSet")][0]["sku"][
-            "capacity"
-        ] == 4
+        (scale_set,) = world.find("azure-native", "VirtualMachineScaleSet")
+        assert scale_set.doc["sku"]["capacity"] == 4
         hybrid.up()
         assert hybrid.changes() == {}
 
