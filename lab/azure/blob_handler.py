@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
 
+from ..http_base import Handler
 from ..world import CloudError, LostAnswer, World
 from .blob_store import PAGE, Blob
-from .http_base import Handler
 from .identity import STORAGE, accepts
 from .records import PACKAGE, Doc, name_of
 

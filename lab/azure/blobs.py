@@ -12,10 +12,10 @@ one page write.
 import re
 from typing import Any
 
+from ..http_base import LoopbackServer
 from ..world import LostAnswer, World
 from .blob_handler import BlobHandler, Refusal, Target, not_found
 from .blob_store import PAGE, Blob
-from .http_base import LoopbackServer
 from .records import PACKAGE, Doc
 
 _LARGEST_WRITE = 4 << 20

@@ -14,8 +14,8 @@ import urllib.parse
 from contextlib import suppress
 from pathlib import Path
 
+from ..http_base import Handler, LoopbackServer
 from ..world import World
-from .http_base import Handler, LoopbackServer
 
 STORAGE = "https://storage.azure.com"
 _API_VERSION = "2019-08-01"

@@ -1,90 +1,35 @@
 """Whether a worker in a scale set could join: a plan whose traffic cannot get through is refused.
 
-Azure itself would create such a set; its machines would only never become nodes. Sources of what a worker needs:
-siderolabs/talos website "Ingress Firewall" (ports), squat/kilo docs/annotations.md (endpoint and keepalive),
-learn.microsoft.com "Default outbound access in Azure" and "Public IP addresses" (a Standard address is closed unless a
-network security group opens it). Machines of the control plane are the records of package ``talos``, kind ``machine``.
+Azure itself would create such a set; its machines would only never become nodes. Sources besides those of
+lab/reachability.py: learn.microsoft.com "Default outbound access in Azure" and "Public IP addresses" (a Standard
+address is closed unless a network security group opens it).
 """
 
-import gzip
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, ip_address, ip_network
-from typing import Any, NoReturn
-from urllib.parse import urlsplit
+from ipaddress import IPv4Network, ip_address
+from typing import NoReturn
 
-import yaml
-
+from ..reachability import (
+    APID,
+    KILO,
+    KUBELET,
+    ON_THE_INTERNET,
+    OVERLAYS,
+    SERVICES,
+    WIREGUARD,
+    Needs,
+    first_address,
+    inside_sources,
+    is_address,
+    mesh_port,
+    read_machine_config,
+)
 from ..world import CloudError, Record, World
 from .egress import routes_of
 from .network import network_of, spaces, subnet_prefixes
 from .records import Doc, dig, lookup, name_of, reference_id
 from .security import Rule, deciding_rule, rules_of
-
-APID, KUBELET, API_SERVER, WIREGUARD = 50000, 10250, 6443, 51820
-_ON_THE_INTERNET = "203.0.113.77"
-"""Stands for any public address: RFC 5737 keeps this range out of use."""
-_KILO = "kilo.squat.ai/"
-_OVERLAYS = (4789, 6081, 8472)
-"""UDP ports of the networks' own tunnels (VXLAN, Geneve), which a rule for the mesh is not about."""
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a worker's machine configuration says of its traffic."""
-
-    mesh: str
-    """``kilo``, ``kubespan`` or nothing."""
-    mesh_port: int | None
-    """UDP port of the mesh, or None when the configuration does not name it."""
-    keepalive: bool
-    pod_ranges: tuple[str, ...]
-    api_host: str
-    api_port: int
-
-
-def read_machine_config(data: bytes | None) -> Needs | None:
-    """Return what a Talos worker needs, or None when the bytes are no Talos configuration."""
-    if not data:
-        return None
-    try:
-        text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-        documents = [doc for doc in yaml.safe_load_all(text) if isinstance(doc, dict)]
-    except (OSError, EOFError, zlib.error, ValueError, yaml.YAMLError):
-        return None
-    main = next((doc for doc in documents if isinstance(doc.get("machine"), dict) and "kind" not in doc), None)
-    if main is None:
-        return None
-    annotations = {str(k): str(v) for k, v in (dig(main, "machine.nodeAnnotations") or {}).items()}
-    for doc in documents:
-        if doc.get("kind") == "KubeNodeConfig":
-            annotations |= {str(k): str(v) for k, v in (doc.get("annotations") or {}).items()}
-    kilo = {key.removeprefix(_KILO): value for key, value in annotations.items() if key.startswith(_KILO)}
-    kubespan = dig(main, "machine.network.kubespan.enabled") is True or any(
-        doc.get("kind") == "KubeSpanConfig" and doc.get("enabled") is True for doc in documents
-    )
-    endpoint = urlsplit(str(dig(main, "cluster.controlPlane.endpoint") or ""))
-    return Needs(
-        mesh="kubespan" if kubespan else "kilo" if kilo else "",
-        mesh_port=WIREGUARD if kubespan else _port(kilo.get("force-endpoint", "")),
-        keepalive=kubespan or kilo.get("persistent-keepalive", "0").strip() not in ("", "0"),
-        pod_ranges=tuple(map(str, dig(main, "cluster.network.podSubnets") or ())),
-        api_host=endpoint.hostname or "",
-        api_port=endpoint.port or API_SERVER,
-    )
-
-
-def _port(endpoint: str) -> int | None:
-    tail = endpoint.rpartition(":")[2]
-    return int(tail) if tail.isdigit() else None
-
-
-def _kilo_arguments(world: World) -> Iterator[str]:
-    for record in world.find("kubernetes"):
-        if "DaemonSet" in record.kind or record.doc.get("kind") == "DaemonSet":
-            for container in dig(record.doc, "spec.template.spec.containers") or ():
-                yield from (str(argument) for argument in container.get("args") or ())
 
 
 @dataclass(frozen=True)
@@ -153,7 +98,7 @@ def _unreachable(message: str) -> NoReturn:
 
 def _verify_way_out(world: World, path: Path, needs: Needs) -> None:
     subnet = name_of(path.subnet.id)
-    target = f"the Kubernetes API at {needs.api_host or 'its endpoint'}:{needs.api_port}"
+    target = needs.target
     table = lookup(world, "RouteTable", reference_id(path.subnet.doc.get("routeTable")))
     for route in routes_of(world, table) if table else ():
         if route.get("addressPrefix") == "0.0.0.0/0" and route.get("nextHopType") == "None":
@@ -170,7 +115,7 @@ def _verify_way_out(world: World, path: Path, needs: Needs) -> None:
             "gateway, "
             "or the machines public addresses."
         )
-    host = needs.api_host if _is_address(needs.api_host) else _ON_THE_INTERNET
+    host = needs.api_host if is_address(needs.api_host) else ON_THE_INTERNET
     if blocker := path.closed_by(inbound=False, protocol="Tcp", other=host, port=needs.api_port):
         _unreachable(
             f"TCP from subnet {subnet} to {target} is denied by {blocker}. Add an outbound rule that allows TCP port "
@@ -178,15 +123,8 @@ def _verify_way_out(world: World, path: Path, needs: Needs) -> None:
         )
 
 
-def _is_address(text: str) -> bool:
-    try:
-        return ip_address(text).version == 4
-    except ValueError:
-        return False
-
-
 def _verify_apid_closed(path: Path) -> None:
-    if path.groups and path.closed_by(inbound=True, protocol="Tcp", other=_ON_THE_INTERNET, port=APID) is None:
+    if path.groups and path.closed_by(inbound=True, protocol="Tcp", other=ON_THE_INTERNET, port=APID) is None:
         raise CloudError(
             "LabUnreachable",
             "The Talos API must not be open to the world: the network security group of subnet "
@@ -204,14 +142,12 @@ def _verify_mesh(world: World, path: Path, needs: Needs) -> None:
             _unreachable(
                 f"the machines in subnet {subnet} have no public IP addresses, so the mesh cannot reach them from "
                 "outside, "
-                f"and their configuration has no {_KILO}persistent-keepalive annotation. Add the annotation (seconds, "
+                f"and their configuration has no {KILO}persistent-keepalive annotation. Add the annotation (seconds, "
                 "as "
                 "text), or give them public addresses."
             )
         return
-    port = needs.mesh_port or next(
-        (int(a.partition("=")[2]) for a in _kilo_arguments(world) if a.startswith("--port=")), None
-    )
+    port = mesh_port(world, needs)
     ports = [port] if port else _udp_ports(path)
     if not any(_open_from_outside(path, each) for each in ports):
         wanted = port or WIREGUARD
@@ -233,47 +169,27 @@ def _udp_ports(path: Path) -> list[int]:
         for text in rule.ports
         if text != "*"
     }
-    return [WIREGUARD, *sorted(named.difference(_OVERLAYS))]
+    return [WIREGUARD, *sorted(named.difference(OVERLAYS))]
 
 
 def _open_from_outside(path: Path, port: int) -> bool:
     """Say whether any source outside the virtual network may send UDP to a port; without a group none may."""
-    sources = {_ON_THE_INTERNET}
+    sources = {ON_THE_INTERNET}
     for _, rules in path.groups:
         for rule in rules:
-            sources |= {first for text in rule.sources if (first := _first_address(text))}
+            sources |= {first for text in rule.sources if (first := first_address(text))}
     outside = [s for s in sources if not any(ip_address(s) in space for space in path.network)]
     return bool(path.groups) and any(
         path.closed_by(inbound=True, protocol="Udp", other=source, port=port) is None for source in outside
     )
 
 
-def _first_address(text: str) -> str | None:
-    try:
-        network = ip_network(text, strict=False)
-    except ValueError:
-        return None
-    return str(network[0] if network.num_addresses == 1 else network[1]) if network.version == 4 else None
-
-
 def _verify_from_control_plane(world: World, path: Path, needs: Needs) -> None:
-    machines: list[Mapping[str, Any]] = [record.doc for record in world.find("talos", "machine")]
-    planes = [
-        str(m["address"]) for m in machines if m.get("role") == "controlplane" and _is_address(str(m.get("address")))
-    ]
-    if not planes or not path.groups:
+    sources = inside_sources(world, needs)
+    if not path.groups:
         return
-    sources = {address: "a control plane" for address in planes}
-    ranges = [(text, "the pod range") for text in needs.pod_ranges]
-    ranges += [(a.partition("=")[2], "the mesh range") for a in _kilo_arguments(world) if a.startswith("--subnet=")]
-    for text, what in ranges:
-        if first := _first_address(text):
-            sources.setdefault(first, f"{what} {text}")
     subnet = name_of(path.subnet.id)
-    for port, service, use in (
-        (APID, "the Talos API", "the machine gets no provider ID"),
-        (KUBELET, "the kubelet", "logs, exec and metrics do not work"),
-    ):
+    for port, service, use in SERVICES:
         for address, what in sources.items():
             if blocker := path.closed_by(inbound=True, protocol="Tcp", other=address, port=port):
                 _unreachable(
