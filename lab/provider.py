@@ -63,6 +63,14 @@ class Kind:
         """Return inputs in the form in which the provider compares them; spellings that mean the same become equal."""
         return inputs
 
+    def prior(self, call: Call, inputs: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what new inputs are compared with: the last inputs, and what else of the state the provider compares.
+
+        Bridged providers compare with all of the state: a value there that the program never gave is planned away,
+        unless the cloud fills it in or the program ignores its changes.
+        """
+        return inputs
+
     def replaces(self, call: Call, old: dict[str, Any], new: dict[str, Any], changed: Iterable[str]) -> list[str]:
         """Return those of the ``changed`` paths for which the provider replaces the resource."""
         return [path for path in changed if within(path, self.replace_on)]
@@ -219,7 +227,8 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     def _diff(self, request: Any, context: grpc.ServicerContext, kind: Kind) -> Any:
         call = self._call(context, request.urn, preview=True)
-        old = kind.comparable(call, wire.plain(wire.decode(request.old_inputs)))
+        state = wire.plain(wire.decode(request.olds))
+        old = kind.comparable(call, kind.prior(call, wire.plain(wire.decode(request.old_inputs)), state))
         new = kind.comparable(call, wire.plain(wire.decode(request.news)))
         changed = wire.changed_paths(old, new)
         ignored = tuple(request.ignoreChanges)
