@@ -16,6 +16,7 @@ from .bridge import FILLED, FIXED, PACKAGE, PLAIN, Attr, BridgedKind, Doc, find,
 from .ess import delete_contents
 from .instance_types import instance_type
 from .instances import data_hash, security_groups, settle
+from .reachability import verify_reachable
 
 LARGEST_USER_DATA = 32 * 1024
 """Bytes of user data before it is encoded."""
@@ -79,6 +80,9 @@ class ScalingConfiguration(BridgedKind):
         data = decode_user_data(doc.get("userData"))
         doc["_userDataHash"] = data_hash(data)
         self._activate(world, id, group, doc, old)
+        owner = lookup(world, "ScalingGroup", group.id)
+        if doc["active"] and owner is not None and owner.doc["_state"] == "Active":
+            verify_reachable(world, doc, owner, data)
         doc.setdefault("internetChargeType", "PayByTraffic")
         doc.setdefault("substitute", "")
         doc.setdefault("resourcePoolOptionsStrategy", "None")
