@@ -23,8 +23,8 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     by_name = {pool.name: pool for pool in aliyun.pools}
     tags = {**aliyun.tags, "hybrid-talos-cluster": settings.cluster.name}
     regions = sorted({net.region for net in networks} | {aliyun.region})
-    providers = {region: aliyun_provider(region) for region in regions}
-    images = {region: _image(settings, region, providers[region]) for region in regions}
+    providers = {region: aliyun_provider(region, joined.checked) for region in regions}
+    images = {region: _image(settings, region, providers[region], joined) for region in regions}
     pools: dict[str, AliyunWorkerPool] = {}
     pool_regions: dict[str, str] = {}
     for net in networks:
@@ -59,7 +59,7 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     )
 
 
-def _image(settings: Settings, region: str, provider: pulumi.ProviderResource) -> TalosImage:
+def _image(settings: Settings, region: str, provider: pulumi.ProviderResource, joined: Joined) -> TalosImage:
     aliyun = settings.aliyun
     assert aliyun is not None
     target: AliyunImageArgs = {"region": region}
@@ -68,7 +68,7 @@ def _image(settings: Settings, region: str, provider: pulumi.ProviderResource) -
     return TalosImage(
         f"image-aliyun-{region}",
         {**image_args(settings, Platform.ALIBABACLOUD), "aliyun": target},
-        pulumi.ResourceOptions(providers=[provider]),
+        pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.checked)),
     )
 
 

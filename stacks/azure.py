@@ -23,7 +23,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     """Build the settings' Azure pools for the cluster that ``joined`` describes."""
     azure = settings.azure
     assert azure is not None
-    provider = azure_provider(azure)
+    provider = azure_provider(azure, joined.checked)
     inside = pulumi.ResourceOptions(provider=provider)
     tags = {**azure.tags, "hybrid-talos-cluster": settings.cluster.name}
     group = resources.ResourceGroup(
@@ -48,7 +48,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
                 "tags": tags,
             },
         },
-        pulumi.ResourceOptions(providers=[provider]),
+        pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.checked)),
     )
     pools: dict[str, AzureWorkerPool] = {}
     for net in networks:

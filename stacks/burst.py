@@ -37,10 +37,11 @@ def spot_args(spot: Spot) -> SpotArgs:
 
 def join_cluster(settings: Settings, secrets: Secrets) -> Joined:
     """Return what pools need of the cluster that the settings name; it stands already, so nothing is waited for."""
-    machine_config, kubeconfig = read_join(settings, secrets)
-    provider = kubernetes_provider(settings.cluster.name, kubeconfig)
-    mesh = build_mesh(settings, provider, deploy=False)
-    return Joined(machine_config, provider, mesh.locations if mesh is not None else None, ())
+    existing = read_join(settings, secrets)
+    provider = kubernetes_provider(settings.cluster.name, existing.kubeconfig)
+    mesh = build_mesh(settings, provider, deploy=False, depends_on=existing.checked)
+    locations = mesh.locations if mesh is not None else None
+    return Joined(existing.machine_config, provider, locations, existing.checked, existing.checked)
 
 
 BURST_STEPS = ("kubectl get nodes -o wide --watch",)

@@ -32,8 +32,10 @@ class Joined:
     machine_config: pulumi.Output[str]
     kubernetes: kubernetes.Provider
     locations: pulumi.Output[Mapping[str, MeshLocation]] | None
-    ready: Sequence[pulumi.Resource]
+    ready: Sequence[pulumi.Input[pulumi.Resource]]
     """What must stand before a machine may come."""
+    checked: Sequence[pulumi.Input[pulumi.Resource]] = ()
+    """What must be known to be good before anything of a cloud is made."""
 
 
 @dataclass(frozen=True)

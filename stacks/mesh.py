@@ -1,5 +1,7 @@
 """The mesh of a stack: all locations of the settings, and the agent where this stack owns the cluster."""
 
+from collections.abc import Sequence
+
 import pulumi
 import pulumi_kubernetes as kubernetes
 from hybrid_talos.mesh_plan import Granularity, MeshKind
@@ -8,7 +10,13 @@ from hybrid_talos.network_mesh import MeshLocationArgs, NetworkMesh, NetworkMesh
 from .settings import Location, OtherLocation, Settings
 
 
-def build_mesh(settings: Settings, provider: kubernetes.Provider, *, deploy: bool = True) -> NetworkMesh | None:
+def build_mesh(
+    settings: Settings,
+    provider: kubernetes.Provider,
+    *,
+    deploy: bool = True,
+    depends_on: Sequence[pulumi.Input[pulumi.Resource]] = (),
+) -> NetworkMesh | None:
     """Return the mesh, or None without one; ``deploy`` is False where the cluster is another stack's."""
     mesh = settings.mesh
     if mesh is None:
@@ -28,7 +36,7 @@ def build_mesh(settings: Settings, provider: kubernetes.Provider, *, deploy: boo
         args["persistent_keepalive"] = mesh.persistent_keepalive
     if mesh.mtu is not None:
         args["mtu"] = mesh.mtu
-    return NetworkMesh("mesh", args, pulumi.ResourceOptions(providers=[provider]))
+    return NetworkMesh("mesh", args, pulumi.ResourceOptions(providers=[provider], depends_on=list(depends_on)))
 
 
 def mesh_locations(settings: Settings) -> dict[str, MeshLocationArgs]:

@@ -3,6 +3,8 @@
 Ids come from the settings. Credentials come from the environment or OIDC alone (`ARM_*`, `ALIBABA_CLOUD_*`).
 """
 
+from collections.abc import Sequence
+
 import pulumi
 import pulumi_alicloud as alicloud
 import pulumi_azure_native as azure_native
@@ -11,20 +13,24 @@ import pulumiverse_talos as talos
 
 from .settings import AzureSettings
 
+After = Sequence[pulumi.Input[pulumi.Resource]]
+"""What must be there first."""
 
-def azure_provider(azure: AzureSettings) -> azure_native.Provider:
-    """Return the provider for the settings' subscription and Azure environment."""
+
+def azure_provider(azure: AzureSettings, after: After = ()) -> azure_native.Provider:
+    """Return the provider for the settings' subscription and Azure environment; it and all it makes come ``after``."""
     return azure_native.Provider(
         "azure",
         subscription_id=azure.subscription_id,
         tenant_id=azure.tenant_id,
         environment=azure.environment,
+        opts=pulumi.ResourceOptions(depends_on=list(after)),
     )
 
 
-def aliyun_provider(region: str) -> alicloud.Provider:
-    """Return the provider for one Alibaba Cloud region."""
-    return alicloud.Provider(f"aliyun-{region}", region=region)
+def aliyun_provider(region: str, after: After = ()) -> alicloud.Provider:
+    """Return the provider for one Alibaba Cloud region; it and all it makes come ``after``."""
+    return alicloud.Provider(f"aliyun-{region}", region=region, opts=pulumi.ResourceOptions(depends_on=list(after)))
 
 
 def kubernetes_provider(cluster_name: str, kubeconfig: pulumi.Input[str]) -> kubernetes.Provider:

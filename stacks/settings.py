@@ -6,7 +6,7 @@ top-level keys of their own (`hybrid-talos:azureClientSecret`, `hybrid-talos:ali
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybrid_talos.aliyun_disk import AliyunDiskCategory
@@ -77,12 +77,13 @@ def _stack_problems(stack: Any) -> list[Problem]:
     return [Problem("hybrid-talos:stack", f"must be one of {', '.join(STACKS)}{hint}")]
 
 
-def load(stack: str, document: Mapping[str, Any]) -> Settings:
+def load(stack: str, document: Mapping[str, Any], further: Sequence[str] = ()) -> Settings:
     """Return the settings of a stack, checked.
 
     Args:
         stack: the value of `hybrid-talos:stack`: which composition the stack is.
         document: the value of `hybrid-talos:settings`, as plain data.
+        further: problems found beside the settings, such as missing secrets, for the same message.
 
     Raises:
         SettingsError: naming every key that is wrong, what was expected there, and what to do. It shows no
@@ -91,7 +92,7 @@ def load(stack: str, document: Mapping[str, Any]) -> Settings:
     problems = _stack_problems(stack)
     known = None if problems else stack
     if not isinstance(document, Mapping):
-        raise SettingsError([*map(str, problems), f"{KEY}: must be a mapping of keys to values"])
+        raise SettingsError([*map(str, problems), f"{KEY}: must be a mapping of keys to values", *further])
     try:
         # JSON is where pydantic's strict mode lets text stand for an address, a range or a choice.
         tree = Tree.model_validate_json(json.dumps(dict(document), default=str))
@@ -101,8 +102,8 @@ def load(stack: str, document: Mapping[str, Any]) -> Settings:
         problems += problems_between(known, tree, whole=False)
     else:
         problems += problems_between(known, tree, whole=True)
-    if problems:
-        raise SettingsError(map(str, problems))
+    if problems or further:
+        raise SettingsError([*map(str, problems), *further])
     return Settings(
         stack=stack,
         cluster=tree.cluster,
