@@ -5,6 +5,8 @@ aliyun/terraform-provider-alicloud resource_alicloud_ess_scaling_group.go, resou
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from ..provider import Call
 from ..world import CloudError, Record, World
@@ -61,7 +63,7 @@ class ScalingGroup(BridgedKind):
         "groupType": one_of("ECS", "ECI", replaces=True, computed=True),
     }
 
-    def prior(self, call: Call, inputs: Doc, state: Doc) -> Doc:
+    def prior(self, call: Call, inputs: Doc, state: Mapping[str, Any]) -> Doc:
         """Return what new inputs are compared with: the size too that the cloud answered, as it is not computed."""
         desired = state.get("desiredCapacity")
         return inputs if desired is None else inputs | {"desiredCapacity": desired}
