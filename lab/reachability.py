@@ -39,6 +39,8 @@ class Needs:
     """UDP port of the mesh, or None when the configuration does not name it."""
     keepalive: bool
     pod_ranges: tuple[str, ...]
+    cluster_id: str
+    """Which cluster it belongs to, or nothing when the configuration does not say."""
     api_host: str
     api_port: int
 
@@ -80,6 +82,7 @@ def read_machine_config(data: bytes | None) -> Needs | None:
         mesh_port=WIREGUARD if kubespan else _port(kilo.get("force-endpoint", "")),
         keepalive=kubespan or kilo.get("persistent-keepalive", "0").strip() not in ("", "0"),
         pod_ranges=tuple(map(str, _dig(main, "cluster.network.podSubnets") or ())),
+        cluster_id=str(_dig(main, "cluster.id") or ""),
         api_host=endpoint.hostname or "",
         api_port=endpoint.port or API_SERVER,
     )
@@ -90,9 +93,12 @@ def _port(endpoint: str) -> int | None:
     return int(tail) if tail.isdigit() else None
 
 
-def kilo_arguments(world: World) -> Iterator[str]:
-    """Yield the arguments of the lab cluster's DaemonSets, of which Kilo is one."""
+def kilo_arguments(world: World, needs: Needs) -> Iterator[str]:
+    """Yield the arguments of the DaemonSets of a worker's cluster, of which Kilo is one."""
+    cluster = world.get("talos", "cluster", needs.cluster_id) if needs.cluster_id else None
     for record in world.find("kubernetes"):
+        if needs.cluster_id and (cluster is None or not record.id.startswith(f"{cluster['key']}/")):
+            continue
         if "DaemonSet" in record.kind or record.doc.get("kind") == "DaemonSet":
             for container in _dig(record.doc, "spec.template.spec.containers") or ():
                 yield from (str(argument) for argument in container.get("args") or ())
@@ -102,7 +108,7 @@ def mesh_port(world: World, needs: Needs) -> int | None:
     """Return the UDP port that the mesh listens on, or None when nothing says it."""
     if needs.mesh_port:
         return needs.mesh_port
-    return next((int(a.partition("=")[2]) for a in kilo_arguments(world) if a.startswith("--port=")), None)
+    return next((int(a.partition("=")[2]) for a in kilo_arguments(world, needs) if a.startswith("--port=")), None)
 
 
 def is_address(text: str) -> bool:
@@ -124,7 +130,9 @@ def first_address(text: str) -> str | None:
 
 def inside_sources(world: World, needs: Needs) -> dict[str, str]:
     """Return addresses that must reach a worker's services, each with what it is; none without a control plane."""
-    machines = [record.doc for record in world.find("talos", "machine")]
+    # The lab may hold several clusters; a configuration without an id counts for all of them.
+    own = {"cluster_id": needs.cluster_id} if needs.cluster_id else {}
+    machines = [record.doc for record in world.find("talos", "machine", **own)]
     planes = [
         str(m["address"]) for m in machines if m.get("role") == "controlplane" and is_address(str(m.get("address")))
     ]
@@ -132,7 +140,9 @@ def inside_sources(world: World, needs: Needs) -> dict[str, str]:
         return {}
     sources = {address: "a control plane" for address in planes}
     ranges = [(text, "the pod range") for text in needs.pod_ranges]
-    ranges += [(a.partition("=")[2], "the mesh range") for a in kilo_arguments(world) if a.startswith("--subnet=")]
+    ranges += [
+        (a.partition("=")[2], "the mesh range") for a in kilo_arguments(world, needs) if a.startswith("--subnet=")
+    ]
     for text, what in ranges:
         if first := first_address(text):
             sources.setdefault(first, f"{what} {text}")
