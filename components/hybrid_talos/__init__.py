@@ -1,46 +1,132 @@
 """Components for one Talos Linux cluster across a rack, Azure and Alibaba Cloud.
 
-A component's module, and the provider SDK under it, is imported when its name is first used.
+Here is everything that a program needs: the components, and the types of their inputs and outputs. A component's
+module, and the provider SDK under it, is imported when its name is first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .aliyun_disk import AliyunDiskCategory
+    from .aliyun_image import AliyunEndpoints, AliyunImageArgs, BootMode
     from .aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
+    from .arch import Arch
+    from .autoscaler_deployment import AutoscalerDeployment
+    from .azure_image import AzureEndpoints, AzureImageArgs, PrincipalType
     from .azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
-    from .cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
-    from .ha_control_plane import HAControlPlane, HAControlPlaneArgs
+    from .cluster_autoscaler import (
+        AliyunAutoscalerArgs,
+        AzureAutoscalerArgs,
+        ClusterAutoscaler,
+        ClusterAutoscalerArgs,
+        Expander,
+    )
+    from .cluster_endpoint import EndpointArgs, EndpointKind
+    from .cni import Cni
+    from .control_plane_inputs import HAControlPlaneArgs
+    from .ha_control_plane import HAControlPlane
+    from .machine import MachineArgs
     from .mesh_location import MeshLocation
-    from .network_mesh import NetworkMesh, NetworkMeshArgs
+    from .mesh_plan import Granularity, MeshKind
+    from .network_mesh import MeshLocationArgs, NetworkMesh, NetworkMeshArgs
     from .node_group import NodeGroup
+    from .node_template import TaintArgs, TaintEffect
+    from .pool_inputs import SpotArgs
     from .static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
-    from .talos_cloud_controller import TalosCloudController, TalosCloudControllerArgs
+    from .talos_cloud_controller import NodeCollectorArgs, TalosCloudController, TalosCloudControllerArgs
     from .talos_image import Platform, TalosImage, TalosImageArgs
 
 _MODULES = {
+    "AliyunAutoscalerArgs": "cluster_autoscaler",
+    "AliyunDiskCategory": "aliyun_disk",
+    "AliyunEndpoints": "aliyun_image",
+    "AliyunImageArgs": "aliyun_image",
     "AliyunWorkerPool": "aliyun_worker_pool",
     "AliyunWorkerPoolArgs": "aliyun_worker_pool",
+    "Arch": "arch",
+    "AutoscalerDeployment": "autoscaler_deployment",
+    "AzureAutoscalerArgs": "cluster_autoscaler",
+    "AzureEndpoints": "azure_image",
+    "AzureImageArgs": "azure_image",
     "AzureWorkerPool": "azure_worker_pool",
     "AzureWorkerPoolArgs": "azure_worker_pool",
+    "BootMode": "aliyun_image",
     "ClusterAutoscaler": "cluster_autoscaler",
     "ClusterAutoscalerArgs": "cluster_autoscaler",
+    "Cni": "cni",
+    "EndpointArgs": "cluster_endpoint",
+    "EndpointKind": "cluster_endpoint",
+    "Expander": "cluster_autoscaler",
+    "Granularity": "mesh_plan",
     "HAControlPlane": "ha_control_plane",
-    "HAControlPlaneArgs": "ha_control_plane",
+    "HAControlPlaneArgs": "control_plane_inputs",
+    "MachineArgs": "machine",
+    "MeshKind": "mesh_plan",
     "MeshLocation": "mesh_location",
+    "MeshLocationArgs": "network_mesh",
     "NetworkMesh": "network_mesh",
     "NetworkMeshArgs": "network_mesh",
+    "NodeCollectorArgs": "talos_cloud_controller",
     "NodeGroup": "node_group",
     "Platform": "talos_image",
+    "PrincipalType": "azure_image",
+    "SpotArgs": "pool_inputs",
     "StaticWorkerPool": "static_worker_pool",
     "StaticWorkerPoolArgs": "static_worker_pool",
+    "TaintArgs": "node_template",
+    "TaintEffect": "node_template",
     "TalosCloudController": "talos_cloud_controller",
     "TalosCloudControllerArgs": "talos_cloud_controller",
     "TalosImage": "talos_image",
     "TalosImageArgs": "talos_image",
 }
 
-__all__ = [*_MODULES]
+# Written out once more: type checkers read it, and take a computed one for none.
+__all__ = [
+    "AliyunAutoscalerArgs",
+    "AliyunDiskCategory",
+    "AliyunEndpoints",
+    "AliyunImageArgs",
+    "AliyunWorkerPool",
+    "AliyunWorkerPoolArgs",
+    "Arch",
+    "AutoscalerDeployment",
+    "AzureAutoscalerArgs",
+    "AzureEndpoints",
+    "AzureImageArgs",
+    "AzureWorkerPool",
+    "AzureWorkerPoolArgs",
+    "BootMode",
+    "ClusterAutoscaler",
+    "ClusterAutoscalerArgs",
+    "Cni",
+    "EndpointArgs",
+    "EndpointKind",
+    "Expander",
+    "Granularity",
+    "HAControlPlane",
+    "HAControlPlaneArgs",
+    "MachineArgs",
+    "MeshKind",
+    "MeshLocation",
+    "MeshLocationArgs",
+    "NetworkMesh",
+    "NetworkMeshArgs",
+    "NodeCollectorArgs",
+    "NodeGroup",
+    "Platform",
+    "PrincipalType",
+    "SpotArgs",
+    "StaticWorkerPool",
+    "StaticWorkerPoolArgs",
+    "TaintArgs",
+    "TaintEffect",
+    "TalosCloudController",
+    "TalosCloudControllerArgs",
+    "TalosImage",
+    "TalosImageArgs",
+]
 
 
 def __getattr__(name: str) -> Any:
