@@ -24,16 +24,30 @@ VIP_LINK_ALIAS = "hybrid-talos-vip"
 """Name given to the link that carries the VIP where none is named."""
 
 
-def every_machine(contract: str, mirrors: Mapping[str, Sequence[str]], cloud_controller: bool) -> list[Document]:
+def every_machine(
+    contract: str,
+    mirrors: Mapping[str, Sequence[str]],
+    cloud_controller: bool,
+    *,
+    pod_cidr: str,
+    service_cidr: str,
+) -> list[Document]:
     """Return the patch for every machine of the cluster, static or of a pool.
+
+    Workers need the ranges as much as control planes do: the kubelet takes the address of the cluster's DNS from the
+    services' range, and Talos never takes an address inside of either for the node's own (siderolabs/talos
+    `internal/app/machined/pkg/controllers/k8s/`, kubelet_config.go and nodeip_config.go).
 
     With ``cloud_controller`` nodes start with the taint `uninitialized`, and kubelets ask for a serving certificate
     that somebody has to approve: Talos CCM does both (siderolabs/talos-cloud-controller-manager `docs/install.md`).
     """
-    patch: Document = {"machine": {"features": {"kubePrism": {"enabled": True, "port": KUBEPRISM_PORT}}}}
+    patch: Document = {
+        "machine": {"features": {"kubePrism": {"enabled": True, "port": KUBEPRISM_PORT}}},
+        "cluster": {"network": {"podSubnets": [pod_cidr], "serviceSubnets": [service_cidr]}},
+    }
     if cloud_controller:
         patch["machine"]["kubelet"] = {"extraArgs": {"rotate-server-certificates": "true"}}
-        patch["cluster"] = {"externalCloudProvider": {"enabled": True}}
+        patch["cluster"]["externalCloudProvider"] = {"enabled": True}
     return _joined([patch, *machine_config.registry_mirrors(mirrors, contract)])
 
 
@@ -42,8 +56,6 @@ def control_planes(
     *,
     sans: Sequence[str],
     cni: Cni,
-    pod_cidr: str,
-    service_cidr: str,
     node_subnets: Sequence[str] = (),
     vip: str | None = None,
     vip_interface: str | None = None,
@@ -71,8 +83,6 @@ def control_planes(
             "network": {
                 # Cilium is installed by its own chart; Talos must then install nothing.
                 "cni": {"name": "flannel" if cni is Cni.FLANNEL else "none"},
-                "podSubnets": [pod_cidr],
-                "serviceSubnets": [service_cidr],
             },
         },
     }
@@ -141,12 +151,19 @@ def one_machine(
     )
 
 
-def worker_base(contract: str, mirrors: Mapping[str, Sequence[str]], cloud_controller: bool) -> str:
+def worker_base(
+    contract: str,
+    mirrors: Mapping[str, Sequence[str]],
+    cloud_controller: bool,
+    *,
+    pod_cidr: str,
+    service_cidr: str,
+) -> str:
     """Return the patch that makes of a generated worker the one that every worker starts from.
 
     It installs nothing: images of a cloud are installed already, and machines that exist name their own disk.
     """
-    documents = every_machine(contract, mirrors, cloud_controller)
+    documents = every_machine(contract, mirrors, cloud_controller, pod_cidr=pod_cidr, service_cidr=service_cidr)
     documents[0]["machine"]["install"] = {"$patch": "delete"}
     return dump(documents)
 

@@ -95,6 +95,11 @@ class HAControlPlaneShape(Shape):
     cloud_controller: bool = True
     protect: bool = True
 
+    @property
+    def ranges(self) -> dict[str, str]:
+        """Return the cluster's own ranges, as the patch for every machine takes them."""
+        return {"pod_cidr": str(self.pod_cidr), "service_cidr": str(self.service_cidr)}
+
     @field_validator("talos_version", "kubernetes_version", "config_contract")
     @classmethod
     def _version(cls, value: str | None) -> str | None:

@@ -165,7 +165,11 @@ class HAControlPlane(pulumi.ComponentResource):
         )
         worker = generated(
             "worker",
-            [contract.apply(lambda c: config.worker_base(c, shape.registry_mirrors, shape.cloud_controller))],
+            [
+                contract.apply(
+                    lambda c: config.worker_base(c, shape.registry_mirrors, shape.cloud_controller, **shape.ranges)
+                )
+            ],
         )
 
         self.kubeconfig = pulumi.Output.secret(
@@ -210,7 +214,9 @@ class HAControlPlane(pulumi.ComponentResource):
         )
         patches: list[pulumi.Input[str]] = [
             contract.apply(
-                lambda c: config.render(config.every_machine(c, shape.registry_mirrors, shape.cloud_controller))
+                lambda c: config.render(
+                    config.every_machine(c, shape.registry_mirrors, shape.cloud_controller, **shape.ranges)
+                )
             ),
             named.apply(
                 lambda values: config.render(
@@ -218,8 +224,6 @@ class HAControlPlane(pulumi.ComponentResource):
                         values[0],
                         sans=config.certificate_names(values[1:]),
                         cni=shape.cni,
-                        pod_cidr=str(shape.pod_cidr),
-                        service_cidr=str(shape.service_cidr),
                         node_subnets=[str(subnet) for subnet in shape.node_subnets],
                         vip=shape.endpoint.vip,
                         vip_interface=shape.endpoint.interface,

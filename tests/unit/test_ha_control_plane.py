@@ -346,11 +346,15 @@ def test_only_control_planes_offer_the_talos_api_to_pods_and_only_to_read() -> N
 @pytest.mark.parametrize(("cni", "expected"), [(None, "flannel"), (Cni.FLANNEL, "flannel"), ("cilium", "none")])
 def test_pod_network_and_ranges(cni: Any, expected: str) -> None:
     recorder, _ = built(**({"cni": cni} if cni else {}), pod_cidr="10.40.0.0/16", service_cidr="10.41.0.0/16")
-    assert value(patches_of(recorder, "cp-1"), "cluster", "network") == {
-        "cni": {"name": expected},
-        "podSubnets": ["10.40.0.0/16"],
-        "serviceSubnets": ["10.41.0.0/16"],
-    }
+    assert value(patches_of(recorder, "cp-1"), "cluster", "network", "cni") == {"name": expected}
+
+
+def test_workers_get_the_ranges_too_since_their_dns_and_address_follow_from_them() -> None:
+    recorder, _ = built(pod_cidr="10.40.0.0/16", service_cidr="10.41.0.0/16")
+    (worker,) = generated(recorder, "worker")["configPatches"]
+    for documents in (patches_of(recorder, "cp-1"), list(yaml.safe_load_all(worker))):
+        assert value(documents, "cluster", "network", "podSubnets") == ["10.40.0.0/16"]
+        assert value(documents, "cluster", "network", "serviceSubnets") == ["10.41.0.0/16"]
 
 
 def test_vip_stands_on_control_planes_alone_and_is_no_address_of_a_node() -> None:
