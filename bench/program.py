@@ -42,7 +42,7 @@ class Recorder(mocks.Mocks):
         outputs = {"name": args.name, **args.inputs}
         kind = args.typ.rsplit(":", 1)[-1]
         if kind == "Secrets":
-            outputs["machineSecrets"] = {"cluster": {"id": "id"}}
+            outputs["machineSecrets"] = {"cluster": {"id": "id"}, "certs": {"k8s": {"cert": "Y2VydA==", "key": "a2V5"}}}
             outputs["clientConfiguration"] = {"caCertificate": "a", "clientCertificate": "b", "clientKey": "c"}
         elif kind == "Kubeconfig":
             outputs["kubeconfigRaw"] = KUBECONFIG

@@ -150,8 +150,11 @@ def _control_plane(
         "cert_sans": list(cluster.cert_sans),
         "registry_mirrors": {host: list(urls) for host, urls in sorted(cluster.registry_mirrors.items())},
         "config_patches": list(cluster.config_patches),
+        "api_ready_minutes": cluster.api_ready_minutes,
         "cni": settings.mesh.cni if settings.mesh is not None else Cni.FLANNEL,
     }
+    if cluster.endpoints.kubernetes is not None:
+        args["endpoints"] = {"kubernetes": cluster.endpoints.kubernetes}
     if place.location is not None:
         args["location"] = place.location
     return HAControlPlane("control-plane", args, pulumi.ResourceOptions(providers=[talos]))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from hybrid_talos.arch import Arch
 from hybrid_talos.cluster_endpoint import EndpointKind
@@ -90,6 +91,19 @@ _REGISTRY = form(
 )
 
 
+def _https(value: str) -> str:
+    if not value.startswith("https://") or urlsplit(value).path:
+        raise ValueError("must have the form https://host:port, without a path")
+    return value
+
+
+class ClusterEndpoints(Section):
+    """Addresses that this program itself connects to in place of the cluster's own."""
+
+    kubernetes: Annotated[TrustedUrl, AfterValidator(_https)] | None = None
+    """Where to ask whether the Kubernetes API is ready, as https://host:port; its certificate is the endpoint's."""
+
+
 class ClusterSettings(Section):
     """The cluster: what it is called, which versions it runs, and the machines that exist."""
 
@@ -119,6 +133,10 @@ class ClusterSettings(Section):
     """The place of the machines that exist."""
     registry_mirrors: Mapping[Annotated[str, _REGISTRY], Annotated[tuple[Url, ...], Field(min_length=1)]] = {}
     """Mirrors to ask before each registry, by the registry's host."""
+    endpoints: ClusterEndpoints = ClusterEndpoints()
+    """Addresses that this program itself connects to, where they are not the cluster's own."""
+    api_ready_minutes: int = Field(default=15, ge=1, le=60)
+    """Minutes to wait for the Kubernetes API of a cluster that was just started."""
     cert_sans: tuple[Host, ...] = ()
     """Further names and addresses for the certificates of the Talos and Kubernetes APIs."""
     config_patches: tuple[Patch, ...] = ()

@@ -48,6 +48,7 @@ TYPES = {
     "apply": "talos:machine/configurationApply:ConfigurationApply",
     "bootstrap": "talos:machine/bootstrap:Bootstrap",
     "kubeconfig": "talos:cluster/kubeconfig:Kubeconfig",
+    "ready": "pulumi-python:dynamic/cluster:KubernetesReady",
 }
 
 

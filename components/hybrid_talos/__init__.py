@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from .cluster_endpoint import EndpointArgs, EndpointKind
     from .cni import Cni
-    from .control_plane_inputs import HAControlPlaneArgs
+    from .control_plane_inputs import ControlPlaneEndpoints, HAControlPlaneArgs
     from .ha_control_plane import HAControlPlane
     from .machine import MachineArgs
     from .mesh_location import MeshLocation
@@ -55,6 +55,7 @@ _MODULES = {
     "ClusterAutoscaler": "cluster_autoscaler",
     "ClusterAutoscalerArgs": "cluster_autoscaler",
     "Cni": "cni",
+    "ControlPlaneEndpoints": "control_plane_inputs",
     "EndpointArgs": "cluster_endpoint",
     "EndpointKind": "cluster_endpoint",
     "Expander": "cluster_autoscaler",
@@ -101,6 +102,7 @@ __all__ = [
     "ClusterAutoscaler",
     "ClusterAutoscalerArgs",
     "Cni",
+    "ControlPlaneEndpoints",
     "EndpointArgs",
     "EndpointKind",
     "Expander",

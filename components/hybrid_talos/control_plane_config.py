@@ -5,6 +5,7 @@ Every patch is a strategic-merge document; JSON patches are refused for configur
 provider (pulumiverse-talos 0.8.1) reads them with that.
 """
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -219,6 +220,15 @@ def provider_form(value: Any) -> Any:
         for key, nested in value.items()
         if nested is not None
     }
+
+
+def kubernetes_authority(machine_secrets: Mapping[str, Any]) -> str:
+    """Return the certificate (PEM) of the Kubernetes authority out of a cluster's secrets, in the provider's form."""
+    try:
+        return base64.b64decode(machine_secrets["certs"]["k8s"]["cert"]).decode()
+    except (KeyError, TypeError, ValueError):
+        # Without the cause, which would quote the secrets.
+        raise BadInputs("the Talos provider made secrets without a Kubernetes authority") from None
 
 
 def kubeconfig_for(raw: str | None, endpoint: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Annotated, Any, NotRequired, TypedDict
+from urllib.parse import urlsplit
 
 import pulumi
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -16,6 +17,15 @@ from .machine import MachineArgs, MachineShape, Name, Network, Patches, machine_
 from .mesh_location import MeshLocation
 from .versions import check_pair, minor, newest_contract, normalise_version
 from .versions import text as minor_text
+
+
+class ControlPlaneEndpoints(TypedDict):
+    """Addresses that this program itself connects to in place of the cluster's own."""
+
+    kubernetes: NotRequired[str]
+    """Where to ask whether the Kubernetes API is ready, as `https://host:port`: a private route, a tunnel. Whatever
+    answers there must have a certificate for the host of `endpoint`. Left out, that endpoint itself is asked.
+    Kubeconfigs always name the endpoint."""
 
 
 class HAControlPlaneArgs(TypedDict):
@@ -60,6 +70,10 @@ class HAControlPlaneArgs(TypedDict):
     cloud_controller: NotRequired[bool]
     """Whether a cloud controller, such as TalosCloudController, initialises nodes and approves the certificates of
     kubelets. With true and none running, nodes stay tainted. Default true."""
+    endpoints: NotRequired[ControlPlaneEndpoints]
+    """Addresses that this program itself connects to in place of the cluster's own."""
+    api_ready_minutes: NotRequired[int]
+    """How long to wait for the Kubernetes API after the cluster was started: 1 to 60 minutes. Default 15."""
     protect: NotRequired[bool]
     """Whether Pulumi refuses to delete the secrets and the record of the bootstrap, which cannot be made again.
     Default true. To take the cluster down, set false and run `pulumi up` before `pulumi destroy`: from then on a
@@ -71,6 +85,23 @@ def _url(value: str) -> str:
     if not value.startswith(("http://", "https://")) or any(sign.isspace() for sign in value):
         raise ValueError("must be a URL that starts with http:// or https://")
     return value
+
+
+def _https(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme == "https" and bool(parts.hostname) and (parts.port or 1) > 0 and "@" not in parts.netloc
+    except ValueError:
+        fine = False
+    if not fine or parts.path.rstrip("/") or parts.query or parts.fragment or any(sign.isspace() for sign in value):
+        raise ValueError("must have the form https://host:port, without a path")
+    return value.rstrip("/")
+
+
+class EndpointsShape(Shape):
+    """The checked form of ControlPlaneEndpoints."""
+
+    kubernetes: Annotated[str, AfterValidator(_https)] | None = None
 
 
 class HAControlPlaneShape(Shape):
@@ -93,6 +124,8 @@ class HAControlPlaneShape(Shape):
     config_patches: Patches = ()
     allow_single_member: bool = False
     cloud_controller: bool = True
+    endpoints: EndpointsShape = EndpointsShape()
+    api_ready_minutes: Annotated[int, Field(ge=1, le=60)] = 15
     protect: bool = True
 
     @property

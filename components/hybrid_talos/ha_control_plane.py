@@ -10,6 +10,7 @@ from . import control_plane_config as config
 from ._contract import check
 from .cluster_endpoint import url
 from .control_plane_inputs import HAControlPlaneArgs, HAControlPlaneShape
+from .kubernetes_ready import KubernetesReady
 from .machine import MachineShape
 from .machine_config import has_hostname_document
 
@@ -18,15 +19,15 @@ __all__ = ["HAControlPlane", "HAControlPlaneArgs"]
 
 class HAControlPlane(pulumi.ComponentResource):
     """Control planes on machines that exist: secrets made once, a configuration for each machine, applied one after
-    the other, the cluster started exactly once, and credentials for it.
+    the other, the cluster started exactly once, its Kubernetes API waited for, and credentials for it.
 
     The machines must be booted from a Talos image and reachable from where Pulumi runs, over a network that is
     trusted: the first configuration goes to a machine that cannot prove yet who it is.
     """
 
     kubeconfig: pulumi.Output[str]
-    """Credentials of a cluster administrator, with the cluster's endpoint as server. Secret; ready once the cluster
-    was started."""
+    """Credentials of a cluster administrator, with the cluster's endpoint as server. Secret; there once the
+    Kubernetes API answers, so that whatever uses it finds the cluster."""
     talosconfig: pulumi.Output[str]
     """Credentials of a Talos administrator, with all control planes as endpoints. Secret."""
     endpoints: pulumi.Output[Sequence[str]]
@@ -155,6 +156,19 @@ class HAControlPlane(pulumi.ComponentResource):
                 additional_secret_outputs=["client_configuration", "kubernetes_client_configuration", "kubeconfig_raw"],
             ),
         )
+        ready = KubernetesReady(
+            f"{name}-api-ready",
+            server=endpoint,
+            # A certificate, which every client of the cluster gets to see, and nothing else of the secrets.
+            authority=pulumi.Output.unsecret(machine_secrets.apply(config.kubernetes_authority)),
+            connect_to=shape.endpoints.kubernetes,
+            minutes=shape.api_ready_minutes,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Before that there is nothing to wait for: machines that have their configuration start no API alone.
+                depends_on=[credentials],
+            ),
+        )
         reached = [member.reached_at for member in members]
         talosconfig = talos.client.get_configuration_output(
             client_configuration=cast(Any, client),
@@ -173,7 +187,10 @@ class HAControlPlane(pulumi.ComponentResource):
         )
 
         self.kubeconfig = pulumi.Output.secret(
-            pulumi.Output.all(credentials.kubeconfig_raw, endpoint).apply(lambda v: config.kubeconfig_for(v[0], v[1]))
+            # The URN is known in a preview, so this orders without hiding the value: whoever goes to the API waits.
+            pulumi.Output.all(credentials.kubeconfig_raw, endpoint, ready.urn).apply(
+                lambda v: config.kubeconfig_for(v[0], v[1])
+            )
         )
         self.talosconfig = pulumi.Output.secret(talosconfig.talos_config)
         self.endpoints = pulumi.Output.from_input(cast(Sequence[str], reached))

@@ -100,6 +100,7 @@ def test_registers_one_of_each_and_an_apply_for_each_member() -> None:
         "cp-cp-3-config",
         "cp-bootstrap",
         "cp-kubeconfig",
+        "cp-api-ready",
     }
 
 
@@ -112,7 +113,7 @@ def test_two_instances_do_not_collide() -> None:
 
     run(recorder, program)
     children = [name for name in recorder.resources if "-" in name]
-    assert len(children) == 12
+    assert len(children) == 14
     assert all(name.startswith(("a-", "b-")) for name in children)
 
 
@@ -135,7 +136,8 @@ def test_leaky_outputs_of_the_provider_are_marked() -> None:
     marked = {name: set(options.additional_secret_outputs or ()) for name, options in recorder.options.items()}
     assert {"machine_secrets", "client_configuration"} <= marked["cp-secrets"]
     assert {"kubernetes_client_configuration", "kubeconfig_raw"} <= marked["cp-kubeconfig"]
-    assert all("client_configuration" in found for name, found in marked.items() if name != "cp")
+    talos = {name: found for name, found in marked.items() if name not in ("cp", "cp-api-ready")}
+    assert all("client_configuration" in found for found in talos.values())
 
 
 def test_own_patches_stay_readable_and_given_ones_are_secret() -> None:
@@ -204,6 +206,71 @@ def test_kubeconfig_waits_for_the_bootstrap_and_asks_a_control_plane() -> None:
     assert recorder.depends_on("cp-kubeconfig") == ["cp-bootstrap"]
     given = recorder.of_type("kubeconfig")["cp-kubeconfig"]
     assert (given["node"], given["endpoint"]) == ("192.0.2.11", "192.0.2.11")
+
+
+def test_the_api_is_waited_for_with_public_things_alone() -> None:
+    recorder, _ = built(endpoints={"kubernetes": "https://10.0.0.1:8443"}, api_ready_minutes=7)
+    (given,) = recorder.of_type("ready").values()
+    assert not any(is_secret(value) for value in given.values())
+    given = {key: value for key, value in given.items() if key != "__provider"}
+    assert given == {
+        "server": "https://k8s.demo.example.com:6443",
+        "authority": "cert",
+        "connect_to": "https://10.0.0.1:8443",
+        "minutes": 7,
+    }
+    assert recorder.depends_on("cp-api-ready") == ["cp-kubeconfig"]
+
+
+def test_the_kubeconfig_comes_after_the_api_and_the_talosconfig_does_not() -> None:
+    recorder = Recorder()
+    waited: dict[str, set[str]] = {}
+
+    def program() -> dict[str, Any]:
+        component = HAControlPlane("cp", inputs())
+
+        async def look() -> None:
+            for output in ("kubeconfig", "talosconfig"):
+                found = await getattr(component, output).resources()
+                waited[output] = {resource._name for resource in found}  # noqa: SLF001
+
+        return {"done": pulumi.Output.from_input(look())}
+
+    run(recorder, program)
+    assert "cp-api-ready" in waited["kubeconfig"]
+    assert "cp-api-ready" not in waited["talosconfig"]
+
+
+def test_secrets_without_an_authority_are_refused_without_their_text() -> None:
+    for secrets in ({}, {"certs": {"k8s": {"cert": "no base64!"}}}, {"certs": {"k8s": {"key": "geheim"}}}):
+        with pytest.raises(BadInputs) as refusal:
+            config.kubernetes_authority(secrets)
+        assert str(refusal.value) == "the Talos provider made secrets without a Kubernetes authority"
+
+
+@pytest.mark.parametrize("minutes", [0, 61])
+def test_refuses_a_limit_that_is_none(minutes: int) -> None:
+    def program() -> None:
+        with pytest.raises(BadInputs, match="api_ready_minutes: Input should be"):
+            HAControlPlane("cp", inputs(api_ready_minutes=minutes))
+
+    recorder = Recorder()
+    run(recorder, program)
+    assert not recorder.resources
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://10.0.0.1:6443", "10.0.0.1:6443", "https://", "https://a:6443/api", "https://u:p@a", "https://a:x"],
+)
+def test_refuses_an_address_to_connect_to_that_is_none(address: str) -> None:
+    def program() -> None:
+        with pytest.raises(BadInputs, match="endpoints.kubernetes: must have the form https://host:port"):
+            HAControlPlane("cp", inputs(endpoints={"kubernetes": address}))
+
+    recorder = Recorder()
+    run(recorder, program)
+    assert not recorder.resources
 
 
 def test_worker_config_orders_workers_after_all_control_planes() -> None:
@@ -467,7 +534,7 @@ def test_nothing_needs_a_value_in_the_first_preview() -> None:
         location=pulumi.Output.from_input(LOCATION),
         config_patches=["machine: {}"],
     )
-    assert len(recorder.resources) == 7
+    assert len(recorder.resources) == 8
     assert not recorder.calls
     assert outputs["endpoints"][0] == ["192.0.2.11", "192.0.2.12", "192.0.2.13"]
     assert not any("Output" in text or "pulumi" in text for text in map(str, recorder.resources))
