@@ -34,8 +34,8 @@ usage: python -m lab <pulumi words>     run the real Pulumi CLI on this program,
 The words go to pulumi unchanged; its exit status comes back. Three things are added:
   --stack        is dev unless given, chosen with `stack select` or in $PULUMI_STACK; with --config-file alone
                  it is the stack of that file's name. A stack that has a configuration file is made when missing.
-  --config-file  may stand with every verb. Plans read a copy in which the lab's own image factory, blob storage
-                 and OSS stand in the place of the real ones; `config` works on the file itself.
+  --config-file  may stand with every verb. Plans read a copy in which the lab's own image factory, blob storage,
+                 OSS and Kubernetes API stand in the place of the real ones; `config` works on the file itself.
   state          lies in .lab in the checkout, or in $HYBRID_TALOS_LAB; the passphrase is hybrid-talos-lab unless
                  $PULUMI_CONFIG_PASSPHRASE is set.
 examples:
@@ -196,6 +196,7 @@ class Command:
             factory_url=session.factory_url,
             blob_url=session.blob_url,
             oss_url=session.oss_url,
+            kubernetes_url=session.kubernetes_url,
         )
         self.places.run.mkdir(parents=True, exist_ok=True)
         path = self.places.run / f"Pulumi.{short_name(self.stack)}.yaml"

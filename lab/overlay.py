@@ -42,7 +42,7 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def overlay(text: str, *, factory_url: str, blob_url: str, oss_url: str) -> str:
+def overlay(text: str, *, factory_url: str, blob_url: str, oss_url: str, kubernetes_url: str) -> str:
     """Return a stack's configuration with the lab's addresses in its settings.
 
     What is not a configuration of this program, or does not parse, comes back as it is: the engine and the
@@ -56,6 +56,7 @@ def overlay(text: str, *, factory_url: str, blob_url: str, oss_url: str) -> str:
     if not isinstance(settings, dict):
         return text
     _put(settings, ("image",), "factoryUrl", factory_url, make=True)
+    _put(settings, ("cluster", "endpoints"), "kubernetes", kubernetes_url)
     _put(settings, ("azure", "endpoints"), "blob", blob_url)
     _put(settings, ("aliyun", "endpoints"), "oss", oss_url)
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31)

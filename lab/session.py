@@ -138,14 +138,14 @@ def packages() -> list[Package]:
 class Session:
     """All simulated servers, from ``with`` to its end.
 
-    ``environment`` is for child processes. ``factory_url``, ``blob_url`` (with ``{account}`` in it) and ``oss_url``
-    are what a configuration must name in the place of the real services.
+    ``environment`` is for child processes. ``factory_url``, ``blob_url`` (with ``{account}`` in it), ``oss_url`` and
+    ``kubernetes_url`` are what a configuration must name in the place of the real services.
     """
 
     def __init__(self, places: Places, tools: Tools, say: Callable[[str], None] = _say) -> None:
         self.places = places
         self.tools = tools
-        self.factory_url = self.blob_url = self.oss_url = ""
+        self.factory_url = self.blob_url = self.oss_url = self.kubernetes_url = ""
         self.environment: dict[str, str] = {}
         self._say = say
         self._stack = ExitStack()
@@ -166,6 +166,7 @@ class Session:
     def _start(self) -> None:
         from .alicloud import OssServer  # noqa: PLC0415 - heavy, and of no use to the other commands
         from .azure import BlobServer, IdentityServer  # noqa: PLC0415
+        from .kubernetes.api_server import ApiServer  # noqa: PLC0415
 
         self.places.lab.mkdir(parents=True, exist_ok=True)
         # The simulated Talos provider runs in this process and asks here for talosctl.
@@ -191,6 +192,10 @@ class Session:
         ports.bind("oss", oss.start)
         self._stack.callback(oss.stop)
         self.oss_url = oss.url
+        apis = ApiServer(self.world)
+        ports.bind("kubernetes", apis.open)
+        self._stack.callback(apis.stop)
+        self.kubernetes_url = apis.url
 
         grpc_ports, stop = serve(packages(), self.world)
         self._stack.callback(stop)

@@ -218,7 +218,7 @@ class _Api:
             return NotReady(f"{self._address} is not reached: {cause.strerror or type(cause).__name__}", reachable)
         if isinstance(error, ConnectTimeoutError | TimeoutError):
             return NotReady(f"{self._address} does not answer the connection", reachable)
-        if isinstance(error, TlsError | ssl.SSLError):
+        if isinstance(error, TlsError | ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
             return NotReady(f"{self._address} does not complete the TLS handshake", reachable)
         return NotReady(f"{self._address} closes the connection or does not answer the request", reachable)
 

@@ -58,6 +58,8 @@ class MachineConfig:
     """Whether ordinary pods may run on it."""
     talos_api: Mapping[str, Sequence[str]] | None = None
     """On control planes that let pods into the Talos API: the allowed ``roles`` and ``namespaces``."""
+    anonymous: bool = False
+    """Whether the Kubernetes API takes requests without credentials; Talos starts it so that it does not."""
 
     @property
     def endpoint_host(self) -> str:
@@ -105,6 +107,7 @@ def read(text: str) -> MachineConfig:
     kubelet = machine.get("kubelet") or {}
     authority = cluster.get("ca") or {}
     endpoint = (cluster.get("controlPlane") or {}).get("endpoint") or ""
+    arguments = (cluster.get("apiServer") or {}).get("extraArgs") or {}
     external = (cluster.get("externalCloudProvider") or {}).get("enabled") is True
     return MachineConfig(
         role="worker" if machine.get("type") == "worker" else "controlplane",
@@ -120,6 +123,7 @@ def read(text: str) -> MachineConfig:
         taints=_texts(machine.get("nodeTaints")),
         schedulable=machine.get("type") == "worker" or cluster.get("allowSchedulingOnControlPlanes") is True,
         talos_api=_talos_api(machine),
+        anonymous=str(arguments.get("anonymous-auth")).lower() == "true",
         external_cloud=external or (kubelet.get("extraArgs") or {}).get("cloud-provider") == "external",
     )
 

@@ -54,6 +54,20 @@ def api_problem(world: World, cluster: Record) -> str | None:
     return None
 
 
+def running(world: World, cluster_id: str) -> bool:
+    """Say whether any control plane of a cluster runs."""
+    return any(plane["stage"] == BOOTSTRAPPED for plane in members(world, cluster_id, "controlplane"))
+
+
+def kubernetes_authority(world: World, cluster_id: str) -> pki.Authority:
+    """Return the Kubernetes authority of a cluster, key included, off the disk of one of its control planes."""
+    for plane in members(world, cluster_id, "controlplane"):
+        disk = world.get(PACKAGE, "machine-disk", plane["address"])
+        if disk is not None:
+            return pki.Authority(**disk["kubernetes_ca"])
+    raise LookupError("no control plane of the cluster has a disk")
+
+
 def _alive(world: World, voters: list[str]) -> list[str]:
     return [address for address in voters if machine(world, address)["stage"] == BOOTSTRAPPED]
 
@@ -111,6 +125,7 @@ def apply(world: World, address: str, text: str, mode: str) -> dict[str, Any]:
             "kubernetes_version": config.kubernetes_version,
             "apply_mode": mode,
             "talos_api": config.talos_api,
+            "anonymous": config.anonymous,
         }
         world.put(PACKAGE, "machine", address, doc)
         node = _node(doc, config)

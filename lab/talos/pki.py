@@ -5,6 +5,7 @@ import binascii
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
 import yaml
 from cryptography import x509
@@ -65,37 +66,72 @@ def expires_within(certificate: str, span: timedelta) -> bool:
     return loaded is None or loaded.not_valid_after_utc < datetime.now(UTC) + span
 
 
-def admin_kubeconfig(cluster: str, endpoint: str, authority: Authority) -> str:
-    """Return a kubeconfig with a new admin certificate, in the form of siderolabs/talos pkg/kubeconfig/generate.go."""
+def pem(certificate: str) -> str:
+    """Return the PEM text of a certificate that is in base64."""
+    return base64.b64decode(certificate).decode()
+
+
+def server_certificate(host: str, authority: Authority) -> bytes:
+    """Return key and certificate (PEM) of a server, for a host name or IPv4 address, signed by ``authority``."""
+    try:
+        name: x509.GeneralName = x509.IPAddress(ip_address(host))
+    except ValueError:
+        name = x509.DNSName(host)
+    crt, key = _issue(
+        authority,
+        [x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")],
+        ExtendedKeyUsageOID.SERVER_AUTH,
+        x509.SubjectAlternativeName([name]),
+    )
+    return key + crt
+
+
+def _issue(
+    authority: Authority,
+    subject: list[x509.NameAttribute[str]],
+    usage: x509.ObjectIdentifier,
+    *extensions: x509.ExtensionType,
+) -> tuple[bytes, bytes]:
+    """Return a new certificate and its key, in PEM."""
     issuer_key = serialization.load_pem_private_key(base64.b64decode(authority.key), None)
     issuer = x509.load_pem_x509_certificate(base64.b64decode(authority.crt))
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey):
         raise TypeError("a cluster's authority has an elliptic or RSA key")
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
-    usage = x509.KeyUsage(True, False, True, False, False, False, False, False, False)
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
-        .subject_name(
-            x509.Name(
-                [
-                    x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
-                    x509.NameAttribute(NameOID.COMMON_NAME, "admin"),
-                ]
-            )
-        )
+        .subject_name(x509.Name(subject))
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
         .not_valid_after(now + ADMIN_LIFETIME)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(issuer_key, None if isinstance(issuer_key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
+        .add_extension(x509.KeyUsage(True, False, True, False, False, False, False, False, False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
     )
-    crt_pem = certificate.public_bytes(serialization.Encoding.PEM)
-    key_pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    certificate = builder.sign(
+        issuer_key, None if isinstance(issuer_key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    )
+    return (
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        ),
+    )
+
+
+def admin_kubeconfig(cluster: str, endpoint: str, authority: Authority) -> str:
+    """Return a kubeconfig with a new admin certificate, in the form of siderolabs/talos pkg/kubeconfig/generate.go."""
+    crt_pem, key_pem = _issue(
+        authority,
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
+            x509.NameAttribute(NameOID.COMMON_NAME, "admin"),
+        ],
+        ExtendedKeyUsageOID.CLIENT_AUTH,
     )
     user = f"admin@{cluster}"
     return yaml.safe_dump(

@@ -74,6 +74,15 @@ class TestHybrid:
 
         assert first("ConfigurationApply", "control-plane-cp-1") < first("Bootstrap")
         assert first("Bootstrap") < first("Kubeconfig") < first("DaemonSet", "mesh")
+        # The API is asked until it answers, and only then anything goes to the cluster.
+        asked = [(kind, note) for _, kind, note in order if kind == "ApiServer"]
+        assert asked == [("ApiServer", "refuses")] * 2 + [("ApiServer", "answers")] * 3
+        positions = [(op, kind) for op, kind, _ in order]
+        last_answer = max(i for i, (_, kind) in enumerate(positions) if kind == "ApiServer")
+        assert positions.index(("create", "Kubeconfig")) < positions.index(("read", "ApiServer"))
+        assert last_answer < min(
+            positions.index(("create", kind)) for kind in ("CustomResourceDefinition", "DaemonSet")
+        )
         assert first("CustomResourceDefinition") < first("DaemonSet", "mesh")
         assert last("DaemonSet", "mesh") < first("VirtualMachineScaleSet")
         assert last("DaemonSet", "mesh") < first("ScalingGroup")
@@ -82,7 +91,18 @@ class TestHybrid:
         assert last("ScalingConfiguration") < first("Deployment", "autoscaler-aliyun")
 
     def test_second_preview_changes_nothing(self, hybrid: Lab) -> None:
+        before = len(hybrid.world().events())
         assert hybrid.changes() == {}
+        asked = [event for event in hybrid.world().events()[before:] if event.kind == "ApiServer"]
+        assert asked == []
+
+    def test_nothing_secret_is_in_the_wait_for_the_api(self, hybrid: Lab) -> None:
+        (gate,) = [found for found in hybrid.state() if found["type"].endswith("cluster:KubernetesReady")]
+        for properties in (gate["inputs"], gate["outputs"]):
+            assert properties["server"] == "https://k8s.demo.example.com:6443"
+            assert properties["authority"].startswith("-----BEGIN CERTIFICATE-----")
+            assert not any(isinstance(value, dict) for value in properties.values()), "an encrypted value"
+            assert "PRIVATE KEY" not in str(properties)
 
     def test_refresh_changes_nothing(self, hybrid: Lab) -> None:
         hybrid.run("refresh", "--yes", "--skip-preview", "--expect-no-changes")

@@ -17,7 +17,12 @@ from lab.session import PASSPHRASE, Ports, environment, exclusive
 from lab.tools import Tool, Tools
 from lab.words import parse, short_name, stack_of_file
 
-LAB_ADDRESSES = {"factory_url": "http://f:1", "blob_url": "https://b:2/{account}", "oss_url": "http://o:3"}
+LAB_ADDRESSES = {
+    "factory_url": "http://f:1",
+    "blob_url": "https://b:2/{account}",
+    "oss_url": "http://o:3",
+    "kubernetes_url": "https://k:4",
+}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,7 @@ def test_the_labs_addresses_are_laid_over_the_settings() -> None:
     document = yaml.safe_load(overlay(SETTINGS, **LAB_ADDRESSES))
     settings = document["config"]["hybrid-talos:settings"]
     assert settings["image"] == {"factoryUrl": "http://f:1", "extensions": ["a"]}
+    assert settings["cluster"]["endpoints"] == {"kubernetes": "https://k:4"}
     assert settings["azure"] == {"location": "westeurope", "endpoints": {"blob": "https://b:2/{account}"}}
     assert settings["aliyun"]["endpoints"] == {"oss": "http://o:3", "other": "kept"}
     assert document["encryptionsalt"] == "v1:salt"
@@ -111,9 +117,9 @@ def test_values_keep_their_types() -> None:
 
 
 def test_a_cloud_that_is_not_in_the_settings_is_not_added() -> None:
-    text = "config: {hybrid-talos:settings: {cluster: {name: a}}}"
+    text = "config: {hybrid-talos:settings: {autoscaler: {}}}"
     settings = yaml.safe_load(overlay(text, **LAB_ADDRESSES))["config"]["hybrid-talos:settings"]
-    assert settings == {"cluster": {"name": "a"}, "image": {"factoryUrl": "http://f:1"}}
+    assert settings == {"autoscaler": {}, "image": {"factoryUrl": "http://f:1"}}
 
 
 @pytest.mark.parametrize(
