@@ -14,8 +14,9 @@ from ..world import CloudError, Record, World
 from . import names
 from .bridge import FILLED, FIXED, PLAIN, Attr, BridgedKind, Doc, find, lookup, not_found, one_of, whole
 
-MOST_RULES = 200
-"""Rules of a security group; one with a prefix list counts as many as that list may have entries."""
+MOST_RULES = 1000
+"""Rules of all security groups of a network interface together; one with a prefix list counts as many as that list may
+have entries (alibabacloud.com "Security group rules", "Overview of prefix lists")."""
 _ALL_PORTS = "-1/-1"
 
 
@@ -255,7 +256,7 @@ class SecurityGroupRule(BridgedKind):
                 "nic_type must be 'intranet'.",
             )
         names.verify_description("InvalidSecurityGroupRuleDescription.Malformed", doc.get("description"), 1, 512)
-        self._verify_peer(world, region, doc)
+        self._verify_peer(world, group, doc)
         if old is None:
             if world.get("alicloud", self.kind, id) is not None:
                 # The cloud takes a rule twice and keeps one; two resources for it would fight.
@@ -277,25 +278,37 @@ class SecurityGroupRule(BridgedKind):
         if doc["ipProtocol"] not in ("tcp", "udp"):
             if ports != _ALL_PORTS:
                 raise CloudError(
-                    "InvalidPortRange.Malformed",
+                    "InvalidIpProtocol.Malformed",
                     "'icmp', 'gre' and 'all' only support port range '-1/-1'. Please correct it and try again.",
                 )
             return
         match = re.fullmatch(r"(\d{1,5})/(\d{1,5})", ports)
         if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 65535:
             raise CloudError(
-                "InvalidPortRange.Malformed",
+                "InvalidIpProtocol.Malformed",
                 f"'tcp' and 'udp' can support port range: [1, 65535], as first/last; {ports} is not valid.",
             )
 
-    def _verify_peer(self, world: World, region: str, doc: Doc) -> None:
+    def _verify_peer(self, world: World, group: Record, doc: Doc) -> None:
+        region = group.doc["_region"]
         if doc.get("cidrIp"):
             text = str(doc["cidrIp"])
             # AuthorizeSecurityGroup takes one address without a mask too.
             names.parse_cidr("InvalidSourceCidrIp.Malformed", text if "/" in text else f"{text}/32")
         if doc.get("sourceSecurityGroupId"):
-            if lookup(world, "SecurityGroup", doc["sourceSecurityGroupId"], region) is None:
+            source = lookup(world, "SecurityGroup", doc["sourceSecurityGroupId"], region)
+            if source is None:
                 raise not_found("InvalidSourceGroupId.NotFound", "security group", doc["sourceSecurityGroupId"])
+            if source.id == group.id:
+                raise CloudError(
+                    "InvalidParamter.Conflict",
+                    "The specified SecurityGroupId should be different from the SourceGroupId.",
+                )
+            if source.doc["vpcId"] != group.doc["vpcId"]:
+                raise CloudError(
+                    "InvalidSourceGroupId.Mismatch",
+                    "Specified security group and source group are not in the same VPC.",
+                )
         elif doc.get("prefixListId") and lookup(world, "EcsPrefixList", doc["prefixListId"], region) is None:
             raise not_found("InvalidPrefixListId.NotFound", "prefix list", doc["prefixListId"])
 
@@ -332,6 +345,8 @@ class EcsPrefixList(BridgedKind):
             )
         if len(set(entries)) < len(entries):
             raise CloudError("InvalidParameter.EntryCidr.Duplicated", "The entries of a prefix list must be different.")
+        for entry in doc["entries"]:
+            names.verify_description("InvalidEntryDescription.Malformed", entry.get("description"), 2, 32)
         for text in entries:
             try:
                 network = ip_network(text)

@@ -114,14 +114,16 @@ class ScalingConfiguration(BridgedKind):
                 if other.doc["active"]:
                     world.put(PACKAGE, self.kind, other.id, other.doc | {"active": False})
         enable = doc.get("enable")
-        if enable and not doc["active"] and not any(r.doc["active"] for r in others):
+        if enable is None or (old is not None and bool(old.get("enable")) == bool(enable)):
+            return
+        ready = doc["active"] or any(r.doc["active"] for r in find(world, self.kind, scalingGroupId=group.id))
+        if enable and not ready:
             raise CloudError(
                 "IncorrectScalingGroupStatus",
                 f"Please active a scaling configuration before enabling scaling group {group.id}.",
             )
-        if enable is not None and (old is None or bool(old.get("enable")) != bool(enable)):
-            state = "Active" if enable else "Inactive"
-            world.put(PACKAGE, "ScalingGroup", group.id, group.doc | {"_state": state})
+        state = "Active" if enable else "Inactive"
+        world.put(PACKAGE, "ScalingGroup", group.id, group.doc | {"_state": state})
 
     def _hand_over(self, world: World, id: str, group: Record, doc: Doc, others: list[Record]) -> None:
         """Let another configuration be the active one, as the provider does when a program makes this one inactive."""
@@ -166,6 +168,12 @@ class ScalingConfiguration(BridgedKind):
                 )
             delete_contents(world, group)
             world.remove(PACKAGE, "ScalingGroup", group)
+        elif found := find(world, "instance", scalingConfigurationId=record.id):
+            raise CloudError(
+                "InstanceInUse",
+                "You cannot delete a scaling configuration or scaling group while there is an instance associated with "
+                f"it: {found[0].id} was made with {record.id}.",
+            )
         elif record.doc["active"]:
             raise CloudError(
                 "IncorrectScalingConfigurationLifecycleState",

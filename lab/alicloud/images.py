@@ -118,7 +118,7 @@ class ImageImport(BridgedKind):
         # DeleteImage without Force: refused while instances use the image; the provider does not force.
         if found := find(call.world, "instance", imageId=record.id):
             raise CloudError(
-                "ImageUsedByInstance", f"The specified image has been used to create instances: {found[0].id}."
+                "ImageUsingByInstance", f"The specified image has been used to create instances: {found[0].id}."
             )
 
 

@@ -311,7 +311,7 @@ class _OssHandler(Handler):
         kind = "Multipart" if "-" in doc["etag"] else "Normal"
         return {
             **self._common(),
-            "Content-Type": "application/octet-stream",
+            "content-type": "application/octet-stream",
             **doc["settings"],
             "ETag": f'"{doc["etag"]}"',
             "Last-Modified": doc["modified"],

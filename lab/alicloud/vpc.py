@@ -54,10 +54,10 @@ class Network(BridgedKind):
                 f"The VPC's CIDR block {network} is not valid: a mask of 8 to 28 bits, outside "
                 f"{', '.join(map(str, _NOT_FOR_VPCS[:-1]))}.",
             )
-        if old is not None and old["cidrBlock"] != doc["cidrBlock"]:
-            raise CloudError(
-                "OperationFailed.ModifyCidr", "The IPv4 CIDR block of a VPC can not be changed while it exists."
-            )
+        # ModifyVpcAttribute, parameter CidrBlock: the vSwitches must still lie inside.
+        for vswitch in find(call.world, "Switch", vpcId=id):
+            if not vswitch_range(vswitch).subnet_of(network) and doc["cidrBlock"] != (old or {}).get("cidrBlock"):
+                raise CloudError("InvalidCidrBlock", f"The vSwitch {vswitch.id} would lie outside {network}.")
         if old is None:
             number = call.world.next("alicloud:vpc")
             doc |= {"routeTableId": f"vtb-lab{number:08x}", "routerId": f"vrt-lab{number:08x}"}

@@ -1,4 +1,4 @@
-"""A simulated Alibaba Cloud for tests, without the engine: each resource is checked and made as the provider does it."""
+"""A simulated Alibaba Cloud for tests, without the engine: resources are checked and made as the provider does it."""
 
 import base64
 import gzip
@@ -75,13 +75,13 @@ class Cloud:
             raise Refused("; ".join(f"{p.path}: {p.reason}" for p in problems))
         return inputs
 
-    def make(self, token: str, name: str, **inputs: Any) -> dict[str, Any]:
+    def make(self, token: str, name: str, /, **inputs: Any) -> dict[str, Any]:
         checked = self.checked(token, name, inputs, {})
         id, outputs = self.kind(token).create(self.call(token, name), checked)
         self.ids[name], self.inputs[name] = id, checked
         return outputs
 
-    def change(self, token: str, name: str, **changes: Any) -> dict[str, Any]:
+    def change(self, token: str, name: str, /, **changes: Any) -> dict[str, Any]:
         new = {key: value for key, value in {**self.inputs[name], **changes}.items() if value is not None}
         checked = self.checked(token, name, new, self.inputs[name])
         state = self.read(token, name) or {}
@@ -89,7 +89,7 @@ class Cloud:
         self.inputs[name] = checked
         return outputs
 
-    def replaces(self, token: str, name: str, **changes: Any) -> list[str]:
+    def replaces(self, token: str, name: str, /, **changes: Any) -> list[str]:
         """Return the inputs for which a change would replace the resource."""
         kind, call = self.kind(token), self.call(token, name)
         old = kind.comparable(call, self.inputs[name])
