@@ -9,7 +9,7 @@ import hashlib
 
 from ..world import CloudError, Record, World
 from .bridge import PACKAGE, Doc, find, lookup
-from .ecs import new_public_address
+from .eip import new_public_address
 from .vpc import free_addresses
 
 KIND = "instance"

@@ -6,12 +6,14 @@ from typing import Any
 from ..provider import Call, Package
 from ..sdk_schema import UNKNOWN, Problem
 from .bridge import ACCOUNT, BridgedKind, Doc, region_of
-from .ecs import EcsPrefixList, EipAddress, EipAssociation, SecurityGroup, SecurityGroupRule
+from .ecs import EcsPrefixList, SecurityGroup, SecurityGroupRule
+from .eip import EipAddress, EipAssociation
 from .ess import LifecycleHook, ScalingGroup
 from .ess_configuration import ScalingConfiguration
 from .images import ImageImport
+from .ims import OidcProvider
 from .oss import Bucket, BucketAcl
-from .ram import AccessKey, OidcProvider, Policy, Role, RolePolicyAttachment, User, UserPolicyAttachment
+from .ram import AccessKey, Policy, Role, RolePolicyAttachment, User, UserPolicyAttachment
 from .vpc import NatGateway, Network, SnatEntry, Switch
 
 _KINDS: tuple[type[BridgedKind], ...] = (

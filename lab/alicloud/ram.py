@@ -1,9 +1,7 @@
-"""RAM: users, roles, policies, attachments, access keys, and OIDC providers.
+"""RAM: users, roles, policies, attachments, access keys.
 
 Sources: alibabacloud.com API pages CreatePolicy, DeletePolicy, AttachPolicyToUser, AttachPolicyToRole, CreateUser,
-DeleteUser,
-CreateRole, CreateAccessKey, "Policy structure and syntax", CreateOIDCProvider;
-aliyun/terraform-provider-alicloud resource_alicloud_ram_*.go, resource_alicloud_ims_oidc_provider.go.
+DeleteUser, CreateRole, CreateAccessKey; aliyun/terraform-provider-alicloud resource_alicloud_ram_*.go.
 """
 
 import json
@@ -28,8 +26,8 @@ from .bridge import (
     one_of,
     whole,
 )
+from .ram_documents import verify_document
 
-_LONGEST_POLICY = 6144
 _MOST_VERSIONS = 5
 _MOST_KEYS = 2
 _SYSTEM_POLICIES = re.compile(r"(Aliyun[A-Za-z0-9]+|AdministratorAccess|ReadOnlyAccess)")
@@ -40,51 +38,6 @@ def _equal_json(text: Any) -> Any:
         return json.dumps(json.loads(text), sort_keys=True)
     except (TypeError, ValueError):
         return text
-
-
-def verify_document(code: str, text: Any, trust: bool = False) -> None:
-    """Refuse a policy document that RAM does not understand.
-
-    Source: alibabacloud.com "Policy structure and syntax" (Version "1", Statement with Effect, Action, Resource; a
-    trust policy
-    has a Principal in the place of a Resource).
-    """
-    if len(str(text)) > _LONGEST_POLICY:
-        raise CloudError(
-            "InvalidParameter.PolicyDocument.Length", f"The document has more than {_LONGEST_POLICY} characters."
-        )
-    try:
-        document = json.loads(text)
-    except (TypeError, ValueError):
-        raise CloudError(code, "The policy document is no JSON.") from None
-    if not isinstance(document, dict) or document.get("Version") != "1":
-        raise CloudError(code, 'The policy document must have the Version "1".')
-    statements = document.get("Statement")
-    if not isinstance(statements, list) or not statements:
-        raise CloudError(code, "The policy document must have a list of Statements.")
-    for statement in statements:
-        if not isinstance(statement, dict) or statement.get("Effect") not in ("Allow", "Deny"):
-            raise CloudError(code, "Every statement must have the Effect Allow or Deny.")
-        actions = statement.get("Action", statement.get("NotAction"))
-        listed = [actions] if isinstance(actions, str) else actions
-        if not isinstance(listed, list) or not listed:
-            raise CloudError(code, "Every statement must have an Action.")
-        for action in listed:
-            if action != "*" and re.fullmatch(r"[a-z0-9-]+:[A-Za-z0-9*?]+", str(action)) is None:
-                raise CloudError(code, f"The action '{action}' must have the form service:action.")
-        if trust and not statement.get("Principal"):
-            raise CloudError(code, "Every statement of a trust policy must have a Principal.")
-        if not trust:
-            _verify_resources(code, statement.get("Resource"))
-
-
-def _verify_resources(code: str, resources: Any) -> None:
-    listed = [resources] if isinstance(resources, str) else resources
-    if not isinstance(listed, list) or not listed:
-        raise CloudError(code, "Every statement must have a Resource.")
-    for resource in listed:
-        if resource != "*" and re.fullmatch(r"acs:[^:]+:[^:]*:[^:]*:.+", str(resource)) is None:
-            raise CloudError(code, f"The resource '{resource}' must have the form acs:service:region:account:path.")
 
 
 class Policy(BridgedKind):
@@ -307,37 +260,3 @@ class AccessKey(BridgedKind):
         doc.setdefault("status", "Active")
         doc.setdefault("createTime", "2026-01-01T00:00:00Z")
         doc |= {"secret": f"lab-access-key-secret-{id[-6:]}", "keyFingerprint": "", "encryptedSecret": ""}
-
-
-class OidcProvider(BridgedKind):
-    """An identity provider that RAM trusts."""
-
-    token = "alicloud:ims/oidcProvider:OidcProvider"
-    global_ = True
-    attrs = {
-        "clientIds": Attr(is_set=True, most=50),
-        "fingerprints": Attr(is_set=True, most=5),
-        "issuanceLimitTime": whole(0, 168, computed=True),
-        "issuerUrl": FIXED,
-        "oidcProviderName": FIXED,
-    }
-
-    def _id(self, call: Call, doc: Doc) -> str:
-        return str(doc["oidcProviderName"])
-
-    def _rules(self, call: Call, id: str, doc: Doc, old: Doc | None) -> None:
-        # CreateOIDCProvider, parameters OIDCProviderName, IssuerUrl, Fingerprints.
-        if re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", id) is None:
-            raise CloudError("InvalidParameter.OIDCProviderName.Format", f"The OIDC provider name '{id}' is not valid.")
-        url = str(doc["issuerUrl"])
-        if re.fullmatch(r"https://[^?#@\s]{1,247}", url) is None:
-            raise CloudError("InvalidParameter.IssuerUrl.Format", f"The issuer '{url}' must be an https:// address.")
-        for print_ in doc.get("fingerprints") or ():
-            if re.fullmatch(r"[0-9A-Fa-f]{40}", str(print_)) is None:
-                raise CloudError("InvalidParameter.Fingerprint.Format", f"'{print_}' is no SHA-1 fingerprint.")
-        for other in find(call.world, self.kind):
-            if (other.id == id and old is None) or (other.id != id and other.doc["issuerUrl"] == url):
-                raise CloudError("EntityAlreadyExists.OIDCProvider", f"The OIDC provider {other.id} exists already.")
-        doc |= {"arn": f"acs:ram::{ACCOUNT}:oidc-provider/{id}"}
-        doc.setdefault("issuanceLimitTime", 12)
-        doc.setdefault("createTime", "2026-01-01T00:00:00Z")
