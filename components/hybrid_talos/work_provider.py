@@ -6,6 +6,7 @@ that the shell imports when it is called.
 """
 
 import importlib
+import threading
 from typing import Any, ClassVar
 
 from pulumi.dynamic import (
@@ -18,6 +19,11 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 from pulumi.output import Unknown
+
+
+# The host calls several resources at once, and Python hands half-made modules to a thread when two threads import
+# packages that need each other (python/cpython Lib/importlib/_bootstrap.py, _ModuleLock.acquire).
+_IMPORTS = threading.Lock()
 
 
 class WorkError(Exception):
@@ -67,7 +73,8 @@ class WorkProvider(ResourceProvider):
         self._do("delete", _props)
 
     def _do(self, operation: str, *arguments: dict[str, Any]) -> Any:
-        module = importlib.import_module(f".{self.work}", __package__)
+        with _IMPORTS:
+            module = importlib.import_module(f".{self.work}", __package__)
         try:
             return getattr(module, operation)(*arguments)
         except WorkError as error:
