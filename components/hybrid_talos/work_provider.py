@@ -20,7 +20,6 @@ from pulumi.dynamic import (
 )
 from pulumi.output import Unknown
 
-
 # The host calls several resources at once, and Python hands half-made modules to a thread when two threads import
 # packages that need each other (python/cpython Lib/importlib/_bootstrap.py, _ModuleLock.acquire).
 _IMPORTS = threading.Lock()
