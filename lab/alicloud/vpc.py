@@ -227,7 +227,7 @@ class NatGateway(BridgedKind):
             specification="",
         )
         _fill(doc, networkType="internet", eipBindMode="MULTI_BINDED", icmpReplyEnabled=True, deletionProtection=False)
-        _fill(doc, accessMode=[], availabilityMode="CrossAZ")
+        _fill(doc, availabilityMode="CrossAZ")
 
     def _before_delete(self, call: Call, record: Record) -> None:
         if record.doc["deletionProtection"]:

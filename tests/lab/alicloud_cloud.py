@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pulumi._types import resource_types
+from pulumi.runtime import rpc
 
 from lab import sdk_schema, wire
 from lab.alicloud import PACKAGE
@@ -79,7 +81,7 @@ class Cloud:
         checked = self.checked(token, name, inputs, {})
         id, outputs = self.kind(token).create(self.call(token, name), checked)
         self.ids[name], self.inputs[name] = id, checked
-        return outputs
+        return self.fitting(token, outputs)
 
     def change(self, token: str, name: str, /, **changes: Any) -> dict[str, Any]:
         new = {key: value for key, value in {**self.inputs[name], **changes}.items() if value is not None}
@@ -87,6 +89,16 @@ class Cloud:
         state = self.read(token, name) or {}
         outputs = self.kind(token).update(self.call(token, name), self.ids[name], state, checked)
         self.inputs[name] = checked
+        return self.fitting(token, outputs)
+
+    def fitting(self, token: str, outputs: dict[str, Any]) -> dict[str, Any]:
+        """Return outputs that the SDK can take apart; a program would end at others."""
+        schema = sdk_schema.resource(f"alicloud:{token}")
+        assert schema is not None
+        types = resource_types(schema.cls)
+        assert set(outputs) <= set(types), set(outputs) - set(types)
+        for key, value in outputs.items():
+            rpc.translate_output_properties(value, str, types[key], path=key)
         return outputs
 
     def replaces(self, token: str, name: str, /, **changes: Any) -> list[str]:
