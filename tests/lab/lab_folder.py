@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,15 @@ class Lab:
     stack: str = "dev"
     config_file: Path | None = None
     env: dict[str, str] = field(default_factory=dict)
+    program: Path | None = None
+    """Folder of another program than this repository's own."""
 
     def run(self, *words: str, code: int | None = 0, **env: str) -> Run:
         """Run ``python -m lab`` and check how it ended; ``code=None`` takes any end."""
         command = [sys.executable, "-m", "lab", *words]
         if words[0] not in ("cloud", "tools"):
+            if self.program is not None:
+                command += ["-C", str(self.program)]
             command += ["--stack", self.stack]
             if self.config_file is not None:
                 command += ["--config-file", str(self.config_file)]
@@ -94,4 +98,4 @@ class Lab:
         document = yaml.safe_load(self.config_file.read_text())
         change(document["config"]["hybrid-talos:settings"])
         path.write_text(yaml.safe_dump(document, sort_keys=False))
-        return Lab(self.folder, stack or self.stack, path, self.env)
+        return replace(self, stack=stack or self.stack, config_file=path)
