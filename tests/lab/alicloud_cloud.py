@@ -98,7 +98,7 @@ class Cloud:
         types = resource_types(schema.cls)
         assert set(outputs) <= set(types), set(outputs) - set(types)
         for key, value in outputs.items():
-            rpc.translate_output_properties(value, str, types[key], path=key)
+            rpc.translate_output_properties(value, str, types[key])
         return outputs
 
     def replaces(self, token: str, name: str, /, **changes: Any) -> list[str]:
