@@ -1,8 +1,8 @@
 """The state of the simulated clouds: one SQLite file that every process of the lab sees.
 
 A record is one thing in a cloud (a scale set, a vSwitch, a Kubernetes object, a Talos machine), addressed by the
-package that owns it, its kind and its id. Planned faults and the log of what was done stand beside the records, so that a fault
-planned in one process strikes in the next, and a test can ask in which order things were made.
+package that owns it, its kind and its id. Planned faults and the log of what was done stand beside the records, so
+that a fault planned in one process strikes in the next, and a test can ask in which order things were made.
 """
 
 import json
