@@ -125,7 +125,8 @@ class _Shape(PoolShape):
         problems = [
             f"zones: {zone} is not in region {self.region}"
             for zone in self.zones
-            if not zone.startswith(f"{self.region}-")
+            # A zone is its region and a letter: cn-hangzhou-h, but ap-southeast-1a (Alibaba Cloud, Regions and zones).
+            if not re.fullmatch(rf"{re.escape(self.region)}-?[a-z]", zone)
         ]
         ranges = list(self.zones.items())
         problems += [

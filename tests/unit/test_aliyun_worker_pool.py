@@ -317,6 +317,10 @@ def test_a_configuration_that_does_not_fit_is_refused_with_its_size_and_biggest_
     assert secret[:20] not in message
 
 
+def test_zones_of_numbered_regions_are_taken():
+    pool(region="ap-southeast-1", zones={"ap-southeast-1a": "10.3.0.0/24", "ap-southeast-1b": "10.3.1.0/24"})
+
+
 def test_one_zone_gives_a_warning_and_several_do_not(warnings):
     pool()
     assert not warnings()
