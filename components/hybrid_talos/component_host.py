@@ -68,7 +68,8 @@ class ComponentHost(ComponentProvider):
             return super().construct(name, resource_type, inputs, options)
         except ComponentInitError as error:
             if isinstance(error.inner, BadInputs):
-                raise InputPropertiesError(str(error.inner)) from None
+                # The message names the inputs; with no list at all, the SDK fails over its own answer.
+                raise InputPropertiesError(str(error.inner), []) from None
             raise
 
     def map_input_properties(
@@ -83,14 +84,14 @@ class ComponentHost(ComponentProvider):
         within = f"{property_path}." if property_path else ""
         problems: list[InputPropertyErrorDetails] = []
         if not isinstance(inputs, Mapping):
-            problems.append({"property_path": property_path, "reason": f"{property_path}: must be an object"})
+            problems.append({"property_path": property_path, "reason": "must be an object"})
         else:
             given = {key for key, value in inputs.items() if value is not None}
             required = {key for key, definition in properties.items() if not definition.optional}
             for key in sorted(required - given):
-                problems.append({"property_path": within + key, "reason": f"{within}{key}: required"})
+                problems.append({"property_path": within + key, "reason": "required"})
             for key in sorted(given - properties.keys()):
-                problems.append({"property_path": within + key, "reason": f"{within}{key}: no such input"})
+                problems.append({"property_path": within + key, "reason": "no such input"})
         if problems:
             raise InputPropertiesError(f"{component_name}: inputs refused", problems)
         return {
@@ -128,10 +129,8 @@ class ComponentHost(ComponentProvider):
             return self.map_input_properties(value, kind.properties, kind.properties_mapping, component, path)
         choices = [choice.value for choice in kind.enum]
         if value not in choices:
-            reason = f"{path}: must be one of {', '.join(map(str, choices))}"
-            raise InputPropertiesError(
-                f"{component}: inputs refused", [{"property_path": path, "reason": reason}]
-            ) from None
+            reason = f"must be one of {', '.join(map(str, choices))}"
+            raise InputPropertiesError(f"{component}: inputs refused", [{"property_path": path, "reason": reason}])
         return kind.python_type(value)
 
     def get_state(self, instance: pulumi.ComponentResource, component_def: ComponentDefinition) -> dict[str, Any]:

@@ -86,7 +86,9 @@ class NetworkMeshArgs(TypedDict):
     """Kilo only: image of the agent, version 0.7.0 or later. Default `docker.io/squat/kilo:0.7.0`."""
     deploy: NotRequired[bool]
     """Whether Kilo is deployed. Default true. False where the cluster has it already, or before there is a
-    cluster: then the locations are only computed."""
+    cluster: then the locations are only computed. In a program of another language than Python a component answers
+    only when all that it makes is there: ask a first mesh without Kilo for the locations that the control planes
+    need, and let a second one with the same inputs deploy it."""
 
 
 def _range(value: Any) -> IPv4Network:

@@ -112,7 +112,7 @@ def test_inputs_that_are_none_are_left_out(host: ComponentHost) -> None:
 
 
 def reasons(error: InputPropertiesError) -> list[str]:
-    return [found["reason"] for found in error.errors or []]
+    return [f"{found['property_path']}: {found['reason']}" for found in error.errors or []]
 
 
 def test_missing_and_unknown_inputs_are_named_together(host: ComponentHost) -> None:
