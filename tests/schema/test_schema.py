@@ -68,6 +68,13 @@ def test_every_component_class_of_the_library_is_hosted() -> None:
     assert {f"{name}Args" for name in NAMES} <= exported.keys()
 
 
+def test_the_library_exports_every_type_of_the_package(schema: dict[str, Any]) -> None:
+    types = {token.rsplit(":", 1)[-1] for token in schema["types"]}
+    assert types - set(hybrid_talos.__all__) == set()
+    assert sorted(hybrid_talos.__all__) == sorted(hybrid_talos._MODULES), "one list for type checkers, one to import by"
+    assert all(getattr(hybrid_talos, name).__name__ == name for name in hybrid_talos.__all__)
+
+
 def _described(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for token, resource in schema["resources"].items():
         yield token, resource
