@@ -17,6 +17,8 @@ from talos_recorder import Recorder, plain, run
 
 from lab.talos import talosctl
 
+pytestmark = pytest.mark.real
+
 IMAGE = "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba:v1.14.0"
 MIRRORS = {"docker.io": ["https://mirror.gcr.io"], "registry.k8s.io": ["http://10.0.0.9:5000"]}
 LOCATION = {"config_patch": "machine:\n  nodeAnnotations:\n    kilo.squat.ai/location: rack\n"}

@@ -13,6 +13,8 @@ from hybrid_talos.talos_yaml import dump
 
 from lab.tools import provide
 
+pytestmark = pytest.mark.real
+
 Talosctl = Callable[..., subprocess.CompletedProcess[str]]
 
 
