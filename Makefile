@@ -19,7 +19,7 @@ VENV := .venv
 STAMP := $(VENV)/.stamp
 BIN := $(VENV)/bin
 
-.PHONY: help setup venv tools demo test test-real bench lint format schema clean-lab
+.PHONY: help docs setup venv tools demo test test-real bench lint format schema clean-lab
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -66,6 +66,9 @@ test: setup lint
 
 test-real: setup
 	$(BIN)/python -m pytest -m real
+
+docs: venv
+	$(BIN)/python -m stacks.settings_page > docs/settings.md
 
 bench: setup
 	$(BIN)/python -m bench
