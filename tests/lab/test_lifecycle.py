@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from lab_folder import ROOT, Lab
 
 pytestmark = pytest.mark.lab
@@ -203,9 +204,18 @@ class TestBurst:
         assert set(names(changed.changes()).values()) == {"update"}
         assert all(name.startswith(f"{cloud}-workers") for name in names(changed.changes()))
 
-        stranger = burst.run("preview", code=None, PULUMI_CONFIG_PASSPHRASE="another")
-        assert stranger.code != 0
-        assert "Traceback" not in stranger.text
+        # A stack of another passphrase: the engine hands it an empty value for each secret of the cluster's stack.
+        stranger = Lab(folder, "stranger", files / "Pulumi.stranger.yaml", {"PULUMI_CONFIG_PASSPHRASE": "another"})
+        foreign = yaml.safe_load((files / "Pulumi.burst.yaml").read_text())
+        foreign.pop("encryptionsalt")
+        foreign["config"] = {k: v for k, v in foreign["config"].items() if "Secret" not in k}
+        foreign["config"]["hybrid-talos:settings"].pop("autoscaler")
+        (files / "Pulumi.stranger.yaml").write_text(yaml.safe_dump(foreign, sort_keys=False))
+        refused = stranger.run("preview", code=None)
+        assert refused.code != 0
+        assert "organization/hybrid-talos/base" in refused.text
+        assert "passphrase" in refused.text
+        assert "Traceback" not in refused.text
 
         burst.destroy()
         unprotected = base.with_settings(files / "unprotected.yaml", lambda s: s["cluster"].update(protect=False))
