@@ -22,7 +22,7 @@ It is up. To look around:
   python -m lab cloud ls                       what the simulated clouds hold
   python -m lab stack output nextSteps         how to start using the cluster
   python -m lab stack output --show-secrets kubeconfig
-  make clean-lab                               forget it all; docs/teardown.md takes a cluster down in order"""
+  make clean-lab                               forget it all (in order: docs/teardown.md)"""
 
 
 def demo(words: Sequence[str]) -> int:
