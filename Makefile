@@ -5,6 +5,9 @@
 #   make test-real   the tests that hold our output against other people's real tools and servers
 #   make bench       the benchmarks
 #   make schema      components/schema.json anew, the package as other languages see it
+#   make docs        write docs/settings.md anew
+#   make schema      write components/schema.json anew
+#   make clean-lab   forget the lab's stacks and clouds
 #   make setup       only the virtual environment and the tools
 
 SHELL := /bin/bash

@@ -18,11 +18,10 @@ STEPS = (
 )
 
 AFTER = """\
-It is up. To look around:
-  python -m lab cloud ls                       what the simulated clouds hold
-  python -m lab stack output nextSteps         how to start using the cluster
-  python -m lab stack output --show-secrets kubeconfig
-  make clean-lab                               forget it all (in order: docs/teardown.md)"""
+It is up. To look around (the steps of `nextSteps` are for a real cluster: here nothing answers to kubectl):
+  .venv/bin/python -m lab cloud ls              what the simulated clouds hold
+  .venv/bin/python -m lab stack output nextSteps
+  make clean-lab                                forget it all (in order: docs/teardown.md)"""
 
 
 def demo(words: Sequence[str]) -> int:

@@ -202,7 +202,7 @@ def cluster_outputs(settings: Settings, built: Cluster) -> dict[str, Any]:
 CLUSTER_STEPS = (
     "(umask 077; pulumi stack output kubeconfig --show-secrets > kubeconfig)",
     "(umask 077; pulumi stack output talosconfig --show-secrets > talosconfig)",
-    "kubectl --kubeconfig kubeconfig get nodes -o wide",
+    "kubectl --kubeconfig kubeconfig get nodes -o wide --watch",
     "talosctl --talosconfig talosconfig health",
 )
 

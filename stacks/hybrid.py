@@ -1,6 +1,6 @@
 """All of it in one stack: the cluster and the pools of every cloud that the settings name, ordered by the engine."""
 
-from .burst import BURST_STEPS, Burst
+from .burst import Burst
 from .cluster import CLUSTER_STEPS, build_cluster, cluster_outputs
 from .outputs import Outputs
 from .secrets import Secrets
@@ -23,6 +23,6 @@ def build(settings: Settings, secrets: Secrets) -> Outputs:
     return Outputs(
         image_ids={key: value for burst in bursts for key, value in burst.image_ids.items()},
         node_groups={key: value for burst in bursts for key, value in burst.node_groups.items()},
-        next_steps=(*(step for burst in bursts for step in burst.next_steps), *CLUSTER_STEPS, *BURST_STEPS),
+        next_steps=(*(step for burst in bursts for step in burst.next_steps), *CLUSTER_STEPS),
         **cluster_outputs(settings, built),
     )
