@@ -1,6 +1,7 @@
 """The Azure half of a stack: resource group, networks, image, pools and their autoscaler."""
 
 import pulumi
+from hybrid_talos.arch import Arch
 from hybrid_talos.azure_image import AzureEndpoints
 from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import (
@@ -36,20 +37,23 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     networks = sorted(azure.networks(), key=lambda net: net.name)
     regions = sorted({net.region for net in networks} | {azure.location})
     by_name = {pool.name: pool for pool in azure.pools}
-    image = TalosImage(
-        "image-azure",
-        {
-            **image_args(settings, Platform.AZURE),
-            "azure": {
-                "resource_group_name": group.name,
-                "location": azure.location,
-                "replica_regions": [region for region in regions if region != azure.location],
-                "endpoints": blob_endpoints(azure),
-                "tags": tags,
+    images = {
+        arch: TalosImage(
+            "image-azure" if arch is settings.image.arch else f"image-azure-{arch}",
+            {
+                **image_args(settings, Platform.AZURE, arch),
+                "azure": {
+                    "resource_group_name": group.name,
+                    "location": azure.location,
+                    "replica_regions": [region for region in regions if region != azure.location],
+                    "endpoints": blob_endpoints(azure),
+                    "tags": tags,
+                },
             },
-        },
-        pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.checked)),
-    )
+            pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.checked)),
+        )
+        for arch in sorted({settings.arch_of(pool) for pool in azure.pools})
+    }
     pools: dict[str, AzureWorkerPool] = {}
     for net in networks:
         vnet = network.VirtualNetwork(
@@ -67,7 +71,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         for name in sorted(net.pools):
             pools[name] = AzureWorkerPool(
                 f"azure-{name}",
-                _pool_args(settings, by_name[name], net, joined, image, group, vnet),
+                _pool_args(settings, by_name[name], net, joined, images, group, vnet),
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.ready)),
             )
@@ -106,7 +110,11 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         )
         if choice.identity.principal_id is None:
             steps = (autoscaler.role_command,)
-    return Burst({f"azure/{azure.location}": image.image_id}, node_groups, steps)
+    image_ids = {
+        f"azure/{azure.location}" if arch is settings.image.arch else f"azure/{azure.location}/{arch}": image.image_id
+        for arch, image in images.items()
+    }
+    return Burst(image_ids, node_groups, steps)
 
 
 # learn.microsoft.com, "Compare Azure Government and global Azure" and "Azure China developer guide".
@@ -133,7 +141,7 @@ def _pool_args(
     pool: AzurePool,
     net: CloudNetwork,
     joined: Joined,
-    image: TalosImage,
+    images: dict[Arch, TalosImage],
     group: resources.ResourceGroup,
     vnet: network.VirtualNetwork,
 ) -> AzureWorkerPoolArgs:
@@ -147,7 +155,7 @@ def _pool_args(
         "vm_size": pool.vm_size,
         "min_size": pool.min_size,
         "max_size": pool.max_size,
-        "image_id": image.image_id,
+        "image_id": images[settings.arch_of(pool)].image_id,
         "machine_config": joined.machine_config,
         "talos_version": settings.cluster.talos_version,
         "public_ips": pool.public_ips,

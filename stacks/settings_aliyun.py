@@ -33,7 +33,7 @@ class AliyunPool(Section):
         str,
         form(POOL_NAME, POOL_NAME_WORDS, 30),
     ]
-    """Name of the pool."""
+    """Name of the pool, which it keeps: for another one add a pool with ranges of its own, then take the old away."""
     zones: Mapping[AliyunZone, Network] = Field(min_length=1)
     """Range of the pool's vSwitch in each zone, by the zone's id, inside vpcCidr."""
     instance_types: tuple[

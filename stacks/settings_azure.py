@@ -53,7 +53,7 @@ class AzurePool(Section):
         str,
         form(POOL_NAME, POOL_NAME_WORDS, 30),
     ]
-    """Name of the pool."""
+    """Name of the pool, which it keeps: for another one add a pool with ranges of its own, then take the old away."""
     subnet_cidr: Network
     """Range of the pool's own subnet, inside vnetCidr."""
     vm_size: Annotated[

@@ -149,8 +149,14 @@ def _endpoint(tree: Tree) -> Iterator[Problem]:
     if address is None:
         return
     members = tree.cluster.control_planes
-    owner = next((machine.name for machine in members if address in {machine.address, machine.public_address}), None)
-    if owner is not None and kind is EndpointKind.VIP:
+    machines = [*members, *tree.cluster.workers]
+    anyone = next((machine.name for machine in machines if address in {machine.address, machine.public_address}), None)
+    owner = next((machine.name for machine in members if machine.name == anyone), None)
+    if anyone is not None and owner is None:
+        yield Problem(
+            "cluster.endpoint.host", f"{address} is the address of the worker {anyone}, where no Kubernetes API runs"
+        )
+    elif owner is not None and kind is EndpointKind.VIP:
         yield Problem(
             "cluster.endpoint.host", f"{address} is the address of {owner} itself; a VIP is one that no machine has"
         )

@@ -15,7 +15,7 @@ from hybrid_talos.mesh_plan import (
     parse_endpoint,
 )
 
-from .settings_base import part
+from .settings_base import UnparsedError, part
 from .settings_cluster import MeshSettings
 from .settings_errors import Problem
 from .settings_tree import Tree
@@ -144,7 +144,11 @@ def _plan(tree: Tree, mesh: MeshSettings) -> tuple[MeshPlan, dict[str, str]]:
     }
     for name, (path, cidrs, text) in written.items():
         paths[name] = path
-        endpoint = parse_endpoint(text, mesh.port) if text else None
+        try:
+            endpoint = parse_endpoint(text, mesh.port) if text else None
+        except ValueError:
+            # Named by _endpoints already; nothing about reach can be said of a place that is not known.
+            raise UnparsedError("public_endpoint") from None
         places.append(Place(name, cidrs, endpoint, behind_nat=endpoint is None))
     for cloud, section in (("azure", tree.azure), ("aliyun", tree.aliyun)):
         if section is None:

@@ -27,6 +27,9 @@ from .pool_inputs import Cidr, PoolShape, SpotArgs
 from .user_data import ALIBABA, fit
 from .versions import FIRST_TALOS_WITH_ALIBABA, supports_alibaba
 
+GROUP_NAME = 36
+"""Characters of the pool's name in the name of its scaling group, which may have 64 with the network's id."""
+
 
 class AliyunWorkerPoolArgs(TypedDict):
     """Inputs of AliyunWorkerPool."""
@@ -185,6 +188,9 @@ class AliyunWorkerPool(pulumi.ComponentResource):
         )
         self.scaling_group = ess.ScalingGroup(
             f"{name}-group",
+            # Names are unique in a region, so a group that was made by an update whose answer was lost is never made
+            # twice. The network's id tells the groups of two clusters apart.
+            scaling_group_name=pulumi.Output.concat(name[:GROUP_NAME], "-", args["vpc_id"]),
             # The autoscaler does not read these two: they are a limit of the cloud's own.
             min_size=shape.min_size,
             max_size=shape.max_size,
@@ -199,7 +205,11 @@ class AliyunWorkerPool(pulumi.ComponentResource):
                 child,
                 # The Cluster Autoscaler owns the number of machines. It is never set here, and what a refresh finds
                 # must not be planned away.
-                pulumi.ResourceOptions(ignore_changes=["desired_capacity"]),
+                pulumi.ResourceOptions(
+                    ignore_changes=["desired_capacity"],
+                    # Two groups of one name cannot exist at once.
+                    delete_before_replace=True,
+                ),
             ),
         )
 

@@ -68,6 +68,10 @@ def host_problem(host: str) -> str | None:
     return "must be a host name or an IPv4 address alone, without scheme, port and path"
 
 
+API_PORT = 6443
+"""Port of the Kubernetes API on a control plane unless told otherwise (siderolabs/talos, DefaultControlPlanePort)."""
+
+
 class EndpointShape(Shape):
     """The checked form of EndpointArgs."""
 
@@ -95,6 +99,11 @@ class EndpointShape(Shape):
         if self.kind is EndpointKind.VIP and not is_address(self.host):
             raise ValueError("host: kind vip takes the IPv4 address that the control planes share")
         return self
+
+    @property
+    def local_port(self) -> int:
+        """Return the port that the control planes themselves listen on: only a load balancer can have another."""
+        return API_PORT if self.kind is EndpointKind.LOAD_BALANCER else self.port
 
     @property
     def vip(self) -> str | None:

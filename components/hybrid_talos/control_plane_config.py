@@ -14,7 +14,7 @@ import yaml
 
 from . import machine_config
 from ._contract import BadInputs
-from .cluster_endpoint import host_problem
+from .cluster_endpoint import API_PORT, host_problem
 from .cni import Cni
 from .talos_yaml import Document, dump
 
@@ -60,6 +60,7 @@ def control_planes(
     node_subnets: Sequence[str] = (),
     vip: str | None = None,
     vip_interface: str | None = None,
+    local_port: int = API_PORT,
 ) -> list[Document]:
     """Return the patch for every control plane.
 
@@ -87,6 +88,8 @@ def control_planes(
             },
         },
     }
+    if local_port != API_PORT:
+        patch["cluster"]["controlPlane"] = {"localAPIServerPort": local_port}
     if subnets:
         patch["machine"]["kubelet"] = {"nodeIP": {"validSubnets": subnets}}
         patch["cluster"]["etcd"] = {"advertisedSubnets": subnets}

@@ -46,7 +46,8 @@ class HAControlPlane(pulumi.ComponentResource):
     def __init__(self, name: str, args: HAControlPlaneArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         shape = check(f"HAControlPlane '{name}'", args, HAControlPlaneArgs, HAControlPlaneShape)
         super().__init__("hybrid-talos:index:HAControlPlane", name, {}, opts)
-        members = shape.control_planes
+        # By name, so that another order of the same machines plans nothing.
+        members = sorted(shape.control_planes, key=lambda member: member.name)
         first = members[0]
         # None leaves the caller's own protect to the engine's inheritance; false would undo it.
         protect = True if shape.protect else None
@@ -222,7 +223,7 @@ class HAControlPlane(pulumi.ComponentResource):
 
         They stand beside the generated configuration rather than in it, so that a preview shows what changes.
         """
-        members = shape.control_planes
+        members = sorted(shape.control_planes, key=lambda member: member.name)
         named = pulumi.Output.all(
             contract,
             args["endpoint"]["host"],
@@ -243,6 +244,7 @@ class HAControlPlane(pulumi.ComponentResource):
                         cni=shape.cni,
                         node_subnets=[str(subnet) for subnet in shape.node_subnets],
                         vip=shape.endpoint.vip,
+                        local_port=shape.endpoint.local_port,
                         vip_interface=shape.endpoint.interface,
                     )
                 )

@@ -121,10 +121,9 @@ class SecurityGroupRule(BridgedKind):
         names.verify_description("InvalidSecurityGroupRuleDescription.Malformed", doc.get("description"), 1, 512)
         self._verify_peer(world, group, doc)
         if old is None:
-            if world.get("alicloud", self.kind, id) is not None:
-                # The cloud takes a rule twice and keeps one; two resources for it would fight.
-                raise CloudError("InvalidPermission.Duplicate", f"The rule {id} exists already.")
-            used = sum(rule_weight(world, rule.doc) for rule in find(world, self.kind, securityGroupId=group.id))
+            # The cloud takes a rule that exists already and keeps the one (AuthorizeSecurityGroup succeeds then).
+            others = [rule for rule in find(world, self.kind, securityGroupId=group.id) if rule.id != id]
+            used = sum(rule_weight(world, rule.doc) for rule in others)
             if used + rule_weight(world, doc) > MOST_RULES:
                 raise CloudError(
                     "AuthorizationLimitExceed",

@@ -113,6 +113,7 @@ def test_no_deprecated_input_is_used():
 def test_the_group_belongs_to_the_autoscaler():
     group = pool(min_size=1).one("-group")
     assert group.inputs == {
+        "scalingGroupName": "aliyun-workers-vpc-1",
         "minSize": 1,
         "maxSize": 5,
         "vswitchIds": [f"aliyun-workers-vswitch-{zone}-id" for zone in BASE["zones"]],

@@ -104,6 +104,34 @@ def test_registers_one_of_each_and_an_apply_for_each_member() -> None:
     }
 
 
+def test_another_order_of_the_same_members_plans_nothing() -> None:
+    first, _ = built()
+    second, _ = built(control_planes=members()[::-1])
+    assert {name: plain(made.inputs) for name, made in first.resources.items()} == {
+        name: plain(made.inputs) for name, made in second.resources.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ({"host": "k8s.demo.example.com", "kind": EndpointKind.DNS, "port": 443}, 443),
+        ({"host": "k8s.demo.example.com", "kind": EndpointKind.LOAD_BALANCER, "port": 443}, None),
+        ({"host": "k8s.demo.example.com", "kind": EndpointKind.DNS}, None),
+    ],
+)
+def test_members_listen_where_a_name_without_a_load_balancer_leads(
+    endpoint: dict[str, Any], expected: int | None
+) -> None:
+    recorder, _ = built(endpoint=endpoint)
+    found = [
+        document["cluster"]["controlPlane"].get("localAPIServerPort")
+        for document in patches_of(recorder, "cp-1")
+        if "controlPlane" in document.get("cluster", {})
+    ]
+    assert [port for port in found if port is not None] == ([] if expected is None else [expected])
+
+
 def test_two_instances_do_not_collide() -> None:
     recorder = Recorder()
 
