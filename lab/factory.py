@@ -334,7 +334,7 @@ def serve(folder: Path, port: int = 0, *, redirect: bool = False) -> tuple[str, 
     """
     handler = type("Handler", (_Handler,), {"factory": Factory(folder), "redirect": redirect})
     server = _Server(("127.0.0.1", port), handler)
-    thread = threading.Thread(target=server.serve_forever, name="factory", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="factory", daemon=True)
     thread.start()
 
     def stop() -> None:

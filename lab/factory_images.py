@@ -1,194 +1,79 @@
-"""Makes small disk images as the Image Factory would serve them: right in form, empty of any system.
+"""Makes disk images as the Image Factory would serve them: right in form, of any size, empty of any system.
 
-What is in them is pseudo-random and follows from the schematic's id and the version alone, so that the same request
-gives the same bytes in every lab. Most of the disk is zero, as in a real image.
+What is in them is pseudo-random and follows from a seed alone, so that the same request gives the same bytes in every
+lab. They are made and packed as a stream: an image of 11 GiB takes no more room than what it packs to.
 """
 
-import gzip
-import hashlib
-import lzma
-import math
-import random
-import struct
+import os
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-import zstandard
-
-MIB = 1 << 20
-DISK_SIZE = 64 * MIB
-"""The virtual size. Azure wants a whole number of MiB (learn.microsoft.com: prepare a VHD for upload)."""
-
-SECTOR = 512
-FOOTER_SIZE = 512
-_CLUSTER_BITS = 13
-"""8 KiB clusters, as Talos makes its alibabacloud image (siderolabs/talos pkg/imager/profile/default.go)."""
-
-_CHUNKS = 24
-_CHUNK_LIMIT = 176 << 10
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """A run of data on the disk; all between runs is zero."""
-
-    offset: int
-    data: bytes
-
-
-def chunks(seed: str) -> list[Chunk]:
-    """Return the disk's data, in order and without overlap: first and last sector, and runs at odd places."""
-    source = random.Random(hashlib.sha256(seed.encode()).digest())  # noqa: S311 - filler, not a secret
-    room = (DISK_SIZE - 2 * MIB) // _CHUNKS
-    made = [Chunk(0, source.randbytes(SECTOR))]
-    for index in range(_CHUNKS):
-        size = source.randrange(1, _CHUNK_LIMIT)
-        start = MIB + index * room + source.randrange(room - size)
-        made.append(Chunk(start, source.randbytes(size)))
-    made.append(Chunk(DISK_SIZE - SECTOR, source.randbytes(SECTOR)))
-    return made
-
-
-def raw(seed: str) -> Iterator[bytes]:
-    """Yield the disk from its first byte to its last."""
-    position = 0
-    for chunk in chunks(seed):
-        yield bytes(chunk.offset - position)
-        yield chunk.data
-        position = chunk.offset + len(chunk.data)
-    yield bytes(DISK_SIZE - position)
-
-
-def vhd(seed: str) -> Iterator[bytes]:
-    """Yield a fixed VHD: the disk, then a footer of 512 bytes."""
-    yield from raw(seed)
-    yield vhd_footer(DISK_SIZE, hashlib.sha256(f"vhd {seed}".encode()).digest()[:16])
-
-
-def vhd_footer(size: int, unique_id: bytes) -> bytes:
-    """Return the footer of a fixed VHD (Virtual Hard Disk Image Format Specification, Microsoft)."""
-    cylinders, heads, sectors = _geometry(size // SECTOR)
-    footer = struct.pack(
-        ">8sIIQI4sI4sQQHBBII16sB427x",
-        b"conectix",
-        2,  # features: the bit that is always set
-        0x00010000,  # format version 1.0
-        0xFFFFFFFFFFFFFFFF,  # a fixed disk has no dynamic header
-        0,  # seconds since 2000: kept out, so that equal images are equal bytes
-        b"qem2",  # as qemu-img with force_size, which Talos uses: readers then trust the size, not the geometry
-        0x00050003,
-        b"Wi2k",
-        size,
-        size,
-        cylinders,
-        heads,
-        sectors,
-        2,  # fixed
-        0,
-        unique_id,
-        0,
-    )
-    checksum = ~sum(footer) & 0xFFFFFFFF
-    return footer[:64] + struct.pack(">I", checksum) + footer[68:]
-
-
-def _geometry(sectors: int) -> tuple[int, int, int]:
-    """Return cylinders, heads and sectors per track (the specification's appendix)."""
-    sectors = min(sectors, 65535 * 16 * 255)
-    if sectors >= 65535 * 16 * 63:
-        per_track, heads, tracks = 255, 16, sectors // 255
-    else:
-        per_track = 17
-        tracks = sectors // per_track
-        heads = max((tracks + 1023) // 1024, 4)
-        if tracks >= heads * 1024 or heads > 16:
-            per_track, heads, tracks = 31, 16, sectors // 31
-        if tracks >= heads * 1024:
-            per_track, heads, tracks = 63, 16, sectors // 63
-    return tracks // heads, heads, per_track
-
-
-def qcow2(seed: str) -> Iterator[bytes]:
-    """Yield a qcow2 of version 3 without compression (QEMU docs/interop/qcow2.txt)."""
-    size = 1 << _CLUSTER_BITS
-    per_table = size // 8
-    data = _clusters(seed, size)
-    tables = sorted({number // per_table for number in data})
-    l1_entries = math.ceil(DISK_SIZE / size / per_table)
-    l1_clusters = -(-l1_entries * 8 // size)
-    blocks = 1
-    while True:
-        # header, refcount table, refcount blocks, L1, L2 tables, data: all in whole clusters.
-        total = 1 + 1 + blocks + l1_clusters + len(tables) + len(data)
-        needed = -(-total // (size // 2))
-        if needed <= blocks:
-            break
-        blocks = needed
-    l1_at = 2 + blocks
-    l2_at = l1_at + l1_clusters
-    data_at = l2_at + len(tables)
-
-    header = struct.pack(
-        ">4sIQIIQIIQQIIQQQQII",
-        *(b"QFI\xfb", 3, 0, 0, _CLUSTER_BITS, DISK_SIZE, 0),
-        *(l1_entries, l1_at * size, size, 1, 0, 0),
-        *(0, 0, 0, 4, 104),
-    )
-    yield header.ljust(size, b"\0")
-    yield b"".join(struct.pack(">Q", (2 + block) * size) for block in range(blocks)).ljust(size, b"\0")
-    yield (struct.pack(">H", 1) * total).ljust(blocks * size, b"\0")
-    # The top bit says that a cluster is used exactly once.
-    used = 1 << 63
-    l1 = dict(zip(tables, range(l2_at, data_at), strict=True))
-    entries = [used | l1[table] * size if table in l1 else 0 for table in range(l1_entries)]
-    yield struct.pack(f">{l1_entries}Q", *entries).ljust(l1_clusters * size, b"\0")
-    places = {number: data_at + index for index, number in enumerate(data)}
-    for table in tables:
-        numbers = range(table * per_table, (table + 1) * per_table)
-        yield struct.pack(f">{per_table}Q", *(used | places[n] * size if n in places else 0 for n in numbers))
-    yield from data.values()
-
-
-def _clusters(seed: str, size: int) -> dict[int, bytes]:
-    """Return the clusters that hold data, by number, in order."""
-    found: dict[int, bytearray] = {}
-    for chunk in chunks(seed):
-        done = 0
-        while done < len(chunk.data):
-            number, start = divmod(chunk.offset + done, size)
-            piece = chunk.data[done : done + size - start]
-            found.setdefault(number, bytearray(size))[start : start + len(piece)] = piece
-            done += len(piece)
-    return {number: bytes(found[number]) for number in sorted(found)}
-
-
-FORMATS = {"raw": raw, "vhd": vhd, "qcow2": qcow2}
-"""Disk formats by the ending of an asset's name."""
+from .factory_disk import DATA_BYTES, DISK_SIZE, Disk
+from .factory_formats import FOOTER_SIZE, FORMATS
+from .factory_packing import BLOCK, pack
 
 COMPRESSIONS = ("xz", "gz", "zst")
 
+REAL_SIZE = 11 << 30
+"""The virtual size of a real Azure image, about."""
+REAL_DATA = 300 << 20
+"""What of it is not zero, about."""
 
-def write(path: Path, seed: str, disk_format: str, compression: str | None) -> None:
-    """Write an image into a new file, in one step."""
-    draft = path.with_name(f".{path.name}.draft")
+
+def stream(
+    seed: str,
+    disk_format: str,
+    compression: str | None,
+    *,
+    disk_size: int = DISK_SIZE,
+    data_bytes: int = DATA_BYTES,
+    noise: float = 0.75,
+    xz_block: int | None = BLOCK,
+) -> Iterator[bytes]:
+    """Yield an image: ``disk_format`` is raw, vhd or qcow2, ``compression`` xz, gz, zst or None.
+
+    ``noise`` is the share of the data that cannot be packed. ``xz_block`` is the size of the blocks of an xz, which
+    tell their sizes and can be unpacked side by side; None makes one block.
+    """
+    disk = Disk(seed, disk_size, data_bytes, noise)
+    parts = FORMATS[disk_format](disk)
+    size = disk.size + (FOOTER_SIZE if disk_format == "vhd" else 0)
+    if disk_format == "qcow2" and compression == "zst":
+        # Its size follows from its layout; making it twice is the price of one frame that tells it.
+        size = sum(map(len, FORMATS[disk_format](disk)))
+    return pack(parts, compression, size, xz_block)
+
+
+def write(
+    path: Path,
+    seed: str,
+    disk_format: str,
+    compression: str | None,
+    *,
+    disk_size: int = DISK_SIZE,
+    data_bytes: int = DATA_BYTES,
+    noise: float = 0.75,
+    xz_block: int | None = BLOCK,
+) -> None:
+    """Write an image into a new file, in one step. An image that is not packed becomes a sparse file."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     draft.parent.mkdir(parents=True, exist_ok=True)
+    parts = stream(
+        seed,
+        disk_format,
+        compression,
+        disk_size=disk_size,
+        data_bytes=data_bytes,
+        noise=noise,
+        xz_block=xz_block,
+    )
+    zeros = bytes(BLOCK)
     with draft.open("wb") as file:
-        _fill(file, FORMATS[disk_format](seed), compression)
+        for part in parts:
+            if part == zeros:
+                file.seek(BLOCK, os.SEEK_CUR)
+            else:
+                file.write(part)
+        file.truncate()
     draft.replace(path)
-
-
-def _fill(file: IO[bytes], parts: Iterator[bytes], compression: str | None) -> None:
-    if compression == "xz":
-        with lzma.open(file, "wb", preset=1) as packed:
-            packed.writelines(parts)
-    elif compression == "gz":
-        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as unnamed:
-            unnamed.writelines(parts)
-    elif compression == "zst":
-        with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as stream:
-            for part in parts:
-                stream.write(part)
-    else:
-        file.writelines(parts)

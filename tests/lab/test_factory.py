@@ -12,7 +12,8 @@ import pytest
 import requests
 import zstandard
 
-from lab import factory, factory_images
+from lab import factory
+from lab.factory_disk import Disk
 from lab.factory_schematic import InvalidSchematic, canonical, schematic_id
 
 # siderolabs/image-factory pkg/schematic/schematic_test.go
@@ -148,7 +149,7 @@ def test_an_image_is_refused_for_an_unknown_extension_only(name: str, status: in
 
 
 def disk(seed: str) -> bytes:
-    return b"".join(factory_images.raw(seed))
+    return b"".join(Disk(seed).blocks())
 
 
 def test_the_vhd_is_whole_mebibytes_and_a_true_footer(url: str) -> None:
