@@ -65,7 +65,8 @@ schema: venv
 	mv components/schema.json.new components/schema.json
 
 test: setup lint
-	$(BIN)/python -m pytest --ignore tests/real
+	@# A file's tests stay together: those of the lab share one folder with its clouds.
+	$(BIN)/python -m pytest --ignore tests/real -n auto --maxprocesses 4 --dist loadfile
 
 test-real: setup
 	$(BIN)/python -m pytest -m real

@@ -3,6 +3,7 @@
 import pulumi
 from hybrid_talos.arch import Arch
 from hybrid_talos.azure_image import AzureEndpoints
+from hybrid_talos.azure_sizes import AzureDiskType
 from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import (
     AzureAutoscalerArgs,
@@ -166,6 +167,16 @@ def _pool_args(
         "config_patches": list(pool.config_patches),
         "tags": {**azure.tags, "hybrid-talos-cluster": settings.cluster.name},
     }
+    if pool.os_disk_type is not AzureDiskType.STANDARD_SSD:
+        args["os_disk_type"] = pool.os_disk_type
+    if pool.ephemeral_os_disk is not None:
+        args["ephemeral_os_disk"] = pool.ephemeral_os_disk
+    if pool.accelerated_networking:
+        args["accelerated_networking"] = True
+    if pool.talos_api_allowed_cidrs:
+        args["talos_api_allowed_cidrs"] = [str(cidr) for cidr in pool.talos_api_allowed_cidrs]
+    if pool.subnet_id is not None:
+        args["subnet_id"] = pool.subnet_id
     if pool.spot is not None:
         args["spot"] = spot_args(pool.spot)
     if pool.os_disk_size_gb is not None:

@@ -6,6 +6,7 @@ from ipaddress import IPv4Network
 from typing import Annotated
 
 from hybrid_talos.arch import Arch
+from hybrid_talos.azure_sizes import AzureDiskType, EphemeralDisk
 from pydantic import AfterValidator, Field
 
 from .settings_base import Network, Patch, Section, TrustedUrl, Uuid, form, trimmed
@@ -37,6 +38,13 @@ def _blob(value: str) -> str:
 
 AzureLocation = Annotated[str, AfterValidator(_location)]
 """A region of Azure, in one form: "West Europe" becomes westeurope."""
+
+
+SUBNET_ID = (
+    r"/subscriptions/[0-9a-fA-F-]{36}/resourceGroups/[^/\s]+/providers/Microsoft\.Network/virtualNetworks/[^/\s]+"
+    r"/subnets/[^/\s]+"
+)
+"""Form of a subnet's resource id."""
 
 
 class AzureEndpoints(Section):
@@ -82,7 +90,17 @@ class AzurePool(Section):
     """Architecture, if it differs from image.arch."""
     # A page blob of the image is 11 GiB at 1.15; Azure's largest OS disk has 4095 GiB.
     os_disk_size_gb: int | None = Field(default=None, ge=16, le=4095)
-    """Size of the system disk in GiB; left out for the image's."""
+    """Size of the system disk in GiB; left out for 64, but required with ephemeralOsDisk, whose room differs."""
+    os_disk_type: AzureDiskType = AzureDiskType.STANDARD_SSD
+    """Kind of the system disk: Standard_LRS, StandardSSD_LRS, Premium_LRS, or with ZRS; fixed at creation."""
+    ephemeral_os_disk: EphemeralDisk | None = None
+    """Keep the system disk on the machine's host: CacheDisk, ResourceDisk or NvmeDisk; left out for a managed disk."""
+    accelerated_networking: bool = False
+    """Let the machines' network bypass the host."""
+    talos_api_allowed_cidrs: tuple[Network, ...] = ()
+    """Ranges outside that may reach the machines' Talos API for diagnosis, each a /8 or smaller."""
+    subnet_id: Annotated[str, form(SUBNET_ID, "be the resource id of a subnet", 400)] | None = None
+    """Subnet that exists, with the range subnetCidr, for the pool to use instead of one of its own."""
     config_patches: tuple[Patch, ...] = ()
     """Talos patches for the machines of this pool."""
 

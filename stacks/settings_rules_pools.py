@@ -7,6 +7,7 @@ from hybrid_talos.address_plan import ALIYUN_RESERVED, AZURE_RESERVED, room
 from hybrid_talos.aliyun_instance_types import instance_type_problems
 from hybrid_talos.arch import Arch
 from hybrid_talos.autoscaler_tags import alibaba_tag_problems, azure_tags
+from hybrid_talos.azure_sizes import WIDEST_DIAGNOSIS, SystemDisk, is_arm_size, machine_problems, size_problems
 from hybrid_talos.node_template import Taint as NodeTaint
 from hybrid_talos.node_template import node_template
 
@@ -35,7 +36,10 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
             yield _sizes(path, pool, AZURE_MOST, "a scale set with an image of its own")
             yield _azure_subnet(path, pool)
             yield _azure_zones(path, pool)
+            yield _azure_size(path, pool)
             yield _azure_arch(path, tree, pool)
+            yield _azure_machine(path, pool)
+            yield _azure_diagnosis(path, pool)
             yield _twice(path, part(pool, lambda p: p.taints) or ())
             yield _azure_tags(path, tree.azure, pool)
     if tree.aliyun is not None:
@@ -88,9 +92,12 @@ def _taints(pool: AzurePool | AliyunPool) -> list[NodeTaint]:
     return list(found.values())
 
 
+_SNAKE = re.compile("_([a-z])")
+
+
 def _camel(error: str) -> str:
     """Return a message of the library with the settings' own names of keys."""
-    return error.replace("min_size", "minSize").replace("max_size", "maxSize")
+    return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: _SNAKE.sub(lambda at: at[1].upper(), word[0]), error)
 
 
 # Azure
@@ -136,15 +143,32 @@ def _azure_zones(path: str, pool: AzurePool) -> Iterator[Problem]:
         yield Problem(f"{path}.zones", "names a zone twice: each once")
 
 
-_AZURE_SIZE = re.compile(r"Standard_[A-Z]+[0-9]+(?:-[0-9]+)?(?P<features>[a-z]*)(?:_.*)?", re.ASCII)
+def _azure_size(path: str, pool: AzurePool) -> Iterator[Problem]:
+    for problem in size_problems(pool.vm_size, pool.min_size):
+        yield Problem(f"{path}.vmSize", _camel(problem.removeprefix("vm_size ")))
+
+
+def _azure_machine(path: str, pool: AzurePool) -> Iterator[Problem]:
+    size = pool.os_disk_size_gb
+    if pool.ephemeral_os_disk is not None and size is None:
+        yield Problem(f"{path}.osDiskSizeGb", "is required with ephemeralOsDisk: each VM size has another room for it")
+    disk = SystemDisk(size or 0, pool.os_disk_type, pool.ephemeral_os_disk)
+    for problem in machine_problems(pool.vm_size, disk, pool.accelerated_networking):
+        yield Problem(path, _camel(problem))
+
+
+def _azure_diagnosis(path: str, pool: AzurePool) -> Iterator[Problem]:
+    for index, cidr in enumerate(pool.talos_api_allowed_cidrs):
+        if cidr.prefixlen < WIDEST_DIAGNOSIS:
+            yield Problem(
+                f"{path}.talosApiAllowedCidrs[{index}]",
+                f"{cidr} is too wide: the Talos API is never open to the whole Internet; expected a prefix of "
+                f"/{WIDEST_DIAGNOSIS} or longer",
+            )
 
 
 def _azure_arch(path: str, tree: Tree, pool: AzurePool) -> Iterator[Problem]:
-    # A p among the small letters stands for an Arm processor: learn.microsoft.com, "VM size naming conventions".
-    found = _AZURE_SIZE.fullmatch(pool.vm_size)
-    if found is None:
-        return
-    machine = Arch.ARM64 if "p" in found["features"] else Arch.AMD64
+    machine = Arch.ARM64 if is_arm_size(pool.vm_size) else Arch.AMD64
     image = tree.image.arch if pool.arch is None else pool.arch
     if machine is not image:
         source = "image.arch" if pool.arch is None else f"{path}.arch"

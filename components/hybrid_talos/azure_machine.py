@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 from pulumi_azure_native import compute
 
+from .azure_sizes import SystemDisk
 from .pool_inputs import SpotShape
 
 # Made for this constant; the private half was dropped in the process that made it. Azure wants an RSA key of at least
@@ -19,17 +20,9 @@ UNUSED_SSH_KEY = (
     "ZRy/r7wLrL7VezL/eOZPgRy0/UoXwJaw0AgFz0xEI60uSdJ4lNDqaTx2eqoGZZzCyVM/P6TGpq5+KYU272CC2ocRMqJU4ZAnGUQ121s="
 )
 
+
 ADMIN = "talos"
 """User that Azure demands; Talos has none."""
-
-
-def is_arm_size(vm_size: str) -> bool:
-    """Return whether a machine size has Arm processors: `p` among its feature letters.
-
-    Source: learn.microsoft.com, "Azure virtual machine sizes naming conventions".
-    """
-    found = re.match(r"[A-Za-z]+_[A-Z]+\d+(?:-\d+)?([a-z]*)", vm_size)
-    return found is not None and "p" in found[1]
 
 
 def computer_name_prefix(pool: str) -> str:
@@ -51,10 +44,12 @@ def machine_profile(
     image_id: pulumi.Input[str],
     custom_data: pulumi.Output[str],
     ssh_public_key: pulumi.Input[str],
-    disk_size_gb: int,
+    disk: SystemDisk,
     spot: SpotShape | None,
     subnet_id: pulumi.Input[str],
+    security_group_id: pulumi.Input[str] | None = None,
     public_ip_prefix_id: pulumi.Input[str] | None,
+    accelerated_networking: bool = False,
 ) -> compute.VirtualMachineScaleSetVMProfileArgs:
     """Return the profile of a pool's machines; ``custom_data`` is a secret in base64.
 
@@ -82,22 +77,33 @@ def machine_profile(
         ),
         storage_profile=compute.VirtualMachineScaleSetStorageProfileArgs(
             image_reference=compute.ImageReferenceArgs(id=image_id),
-            os_disk=compute.VirtualMachineScaleSetOSDiskArgs(
-                create_option="FromImage",
-                caching=compute.CachingTypes.READ_WRITE,
-                disk_size_gb=disk_size_gb,
-                # Every size takes this type; premium disks need a size that supports them.
-                managed_disk=compute.VirtualMachineScaleSetManagedDiskParametersArgs(
-                    storage_account_type="StandardSSD_LRS"
-                ),
-            ),
+            os_disk=_os_disk(disk),
         ),
         network_profile=compute.VirtualMachineScaleSetNetworkProfileArgs(
-            network_interface_configurations=[_interface(subnet_id, public_ip_prefix_id)]
+            network_interface_configurations=[
+                _interface(subnet_id, security_group_id, public_ip_prefix_id, accelerated_networking)
+            ]
         ),
         # The serial console is the only way in when a configuration is broken. Without the address of a storage account
         # Azure keeps its output itself.
         diagnostics_profile=compute.DiagnosticsProfileArgs(boot_diagnostics=compute.BootDiagnosticsArgs(enabled=True)),
+    )
+
+
+def _os_disk(disk: SystemDisk) -> compute.VirtualMachineScaleSetOSDiskArgs:
+    if disk.ephemeral is not None:
+        return compute.VirtualMachineScaleSetOSDiskArgs(
+            create_option="FromImage",
+            # What Azure asks for with an ephemeral disk.
+            caching=compute.CachingTypes.READ_ONLY,
+            disk_size_gb=disk.size_gb,
+            diff_disk_settings=compute.DiffDiskSettingsArgs(option="Local", placement=disk.ephemeral.value),
+        )
+    return compute.VirtualMachineScaleSetOSDiskArgs(
+        create_option="FromImage",
+        caching=compute.CachingTypes.READ_WRITE,
+        disk_size_gb=disk.size_gb,
+        managed_disk=compute.VirtualMachineScaleSetManagedDiskParametersArgs(storage_account_type=disk.kind.value),
     )
 
 
@@ -114,7 +120,10 @@ def _priority(spot: SpotShape | None) -> dict[str, Any]:
 
 
 def _interface(
-    subnet_id: pulumi.Input[str], public_ip_prefix_id: pulumi.Input[str] | None
+    subnet_id: pulumi.Input[str],
+    security_group_id: pulumi.Input[str] | None,
+    public_ip_prefix_id: pulumi.Input[str] | None,
+    accelerated_networking: bool,
 ) -> compute.VirtualMachineScaleSetNetworkConfigurationArgs:
     public = None
     if public_ip_prefix_id is not None:
@@ -127,6 +136,9 @@ def _interface(
         primary=True,
         # A leader of the mesh forwards for the other machines of its location.
         enable_ip_forwarding=True,
+        # Left out rather than false, which is Azure's own default.
+        enable_accelerated_networking=accelerated_networking or None,
+        network_security_group=None if security_group_id is None else compute.SubResourceArgs(id=security_group_id),
         ip_configurations=[
             compute.VirtualMachineScaleSetIPConfigurationArgs(
                 name="ip",

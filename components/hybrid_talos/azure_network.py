@@ -1,6 +1,6 @@
 """The network of one worker pool on Azure: its subnet, what may reach it, and its way out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -26,15 +26,19 @@ class AzureNetwork:
     """What the scale set takes from its network."""
 
     subnet_id: pulumi.Output[str]
+    security_group_id: pulumi.Output[str] | None
+    """Group to attach to the machines themselves; None where the subnet has it."""
     public_ip_prefix_id: pulumi.Output[str] | None
 
 
-def security_rules(owner: str, mesh: MeshLocation | None) -> list[network.SecurityRuleArgs]:
+def security_rules(
+    owner: str, mesh: MeshLocation | None, talos_api_allowed_cidrs: Sequence[str] = ()
+) -> list[network.SecurityRuleArgs]:
     """Return what may reach the machines of a pool; Azure's own last rule denies the rest.
 
     WireGuard from where the mesh says; the Talos API, the kubelet and the CNI from inside the virtual network and from
     ranges behind the mesh. A leader that forwards traffic of another location keeps its source address, which the tag
-    `VirtualNetwork` does not cover, hence the ranges.
+    `VirtualNetwork` does not cover, hence the ranges. ``talos_api_allowed_cidrs`` may reach the Talos API from outside.
     """
     internal = collapsed(f"{owner}: mesh_location.internal_cidrs", mesh["internal_cidrs"] if mesh else [])
     peers = collapsed(f"{owner}: mesh_location.firewall_sources", mesh["firewall_sources"] if mesh else [])
@@ -47,6 +51,9 @@ def security_rules(owner: str, mesh: MeshLocation | None) -> list[network.Securi
         rules.append(_allow(f"{role}-from-network", 110 + offset, protocol, ports, "VirtualNetwork"))
         if internal:
             rules.append(_allow(f"{role}-from-mesh", 120 + offset, protocol, ports, internal))
+    if talos_api_allowed_cidrs:
+        sources = collapsed(f"{owner}: talos_api_allowed_cidrs", talos_api_allowed_cidrs)
+        rules.append(_allow("talos-api-for-diagnosis", 130, "Tcp", [APID], sources))
     return rules
 
 
@@ -74,19 +81,27 @@ def azure_network(
     location: str,
     virtual_network_name: pulumi.Input[str],
     subnet_cidr: str,
+    subnet_id: pulumi.Input[str] | None = None,
     mesh: pulumi.Input[MeshLocation] | None,
+    talos_api_allowed_cidrs: Sequence[str] = (),
     public_ips: bool,
     zonal: bool,
     tags: Mapping[str, str],
     child: pulumi.ResourceOptions,
 ) -> AzureNetwork:
-    """Register the network of a pool; ``child`` carries the parent."""
+    """Register the network of a pool; ``child`` carries the parent.
+
+    With ``subnet_id`` the subnet is somebody else's, and so is its way out: the machines get the security group
+    themselves.
+    """
     group = network.NetworkSecurityGroup(
         f"{name}-firewall",
         resource_group_name=resource_group_name,
         location=location,
         # Inside the group, since separate rules and rules inside would undo each other.
-        security_rules=pulumi.Output.from_input(mesh).apply(lambda known: security_rules(owner, known)),
+        security_rules=pulumi.Output.from_input(mesh).apply(
+            lambda known: security_rules(owner, known, talos_api_allowed_cidrs)
+        ),
         tags=tags,
         opts=child,
     )
@@ -107,7 +122,7 @@ def azure_network(
             tags=tags,
             opts=child,
         )
-    else:
+    elif subnet_id is None:
         address = network.PublicIPAddress(
             f"{name}-outbound-address",
             resource_group_name=resource_group_name,
@@ -128,6 +143,8 @@ def azure_network(
             tags=tags,
             opts=child,
         )
+    if subnet_id is not None:
+        return AzureNetwork(pulumi.Output.from_input(subnet_id), group.id, prefix.id if prefix else None)
     subnet = network.Subnet(
         f"{name}-subnet",
         resource_group_name=resource_group_name,
@@ -138,4 +155,4 @@ def azure_network(
         nat_gateway=network.SubResourceArgs(id=gateway.id) if gateway else None,
         opts=child,
     )
-    return AzureNetwork(subnet.id, prefix.id if prefix else None)
+    return AzureNetwork(subnet.id, None, prefix.id if prefix else None)

@@ -6,6 +6,7 @@ share one), no load balancer, no machine extension and no way in from the Intern
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
 from typing import Any, NotRequired, TypedDict
 
 import pulumi
@@ -15,8 +16,17 @@ from pydantic import Field, field_validator, model_validator
 from ._contract import BadInputs, check
 from .arch import Arch
 from .autoscaler_tags import azure_tag_problems, azure_tags
-from .azure_machine import UNUSED_SSH_KEY, is_arm_size, machine_profile
+from .azure_machine import UNUSED_SSH_KEY, machine_profile
 from .azure_network import MOST_PUBLIC_ADDRESSES, RESERVED_ADDRESSES, azure_network
+from .azure_sizes import (
+    WIDEST_DIAGNOSIS,
+    AzureDiskType,
+    EphemeralDisk,
+    SystemDisk,
+    is_arm_size,
+    machine_problems,
+    size_problems,
+)
 from .mesh_location import MeshLocation
 from .node_group import NodeGroup
 from .node_template import NodeTemplate, TaintArgs, node_template
@@ -34,9 +44,13 @@ class AzureWorkerPoolArgs(TypedDict):
     location: str
     """Azure region, such as `westeurope`. The image must be there too."""
     virtual_network_name: pulumi.Input[str]
-    """Virtual network, in the same resource group, that the pool's subnet is made in."""
+    """Virtual network, in the same resource group, that the pool's subnet is made in. Not used with `subnet_id`."""
     subnet_cidr: str
     """IPv4 range of the pool's own subnet, inside the virtual network's. Azure keeps five of its addresses."""
+    subnet_id: NotRequired[pulumi.Input[str]]
+    """Subnet that exists and has the range `subnet_cidr`, by its Azure resource id, in the pool's region. Its way out
+    to the Internet is then its owner's affair; the machines get the pool's security group themselves. Default: the
+    pool makes its own."""
     vm_size: str
     """Size of the machines, such as `Standard_D2s_v3`. The autoscaler must know it to grow the pool from zero."""
     min_size: int
@@ -65,7 +79,18 @@ class AzureWorkerPoolArgs(TypedDict):
     arch: NotRequired[Arch]
     """Processor architecture of the image, checked against `vm_size`. Default: `amd64`."""
     os_disk_size_gb: NotRequired[int]
-    """Size of the machines' disk in GiB, 16 to 4095, which the autoscaler takes for ephemeral storage. Default: 64."""
+    """Size of the machines' disk in GiB, 16 to 4095, which the autoscaler takes for ephemeral storage. Default: 64;
+    required with `ephemeral_os_disk`, where it must fit into that disk of the size."""
+    os_disk_type: NotRequired[AzureDiskType]
+    """Kind of the machines' disk; fixed when the scale set is made. Default: `StandardSSD_LRS`."""
+    ephemeral_os_disk: NotRequired[EphemeralDisk]
+    """Keep the machines' disk on their host: faster and free of charge, and gone with the machine. Default: a managed
+    disk."""
+    accelerated_networking: NotRequired[bool]
+    """Whether the machines' network bypasses the host. Default: false."""
+    talos_api_allowed_cidrs: NotRequired[Sequence[str]]
+    """IPv4 ranges outside that may reach the machines' Talos API (TCP 50000) for diagnosis, each a /8 or smaller.
+    Default: none."""
     config_patches: NotRequired[Sequence[pulumi.Input[str]]]
     """Talos strategic-merge patches, as YAML, merged into the configuration last."""
     tags: NotRequired[Mapping[str, str]]
@@ -77,6 +102,8 @@ class AzureWorkerPoolArgs(TypedDict):
 
 MOST_MACHINES = 600
 """Machines of a scale set with an image of one's own (learn.microsoft.com, "Considerations for large scale sets")."""
+DISK_GB = 64
+"""Default size of the machines' disk in GiB."""
 LONGEST_NAME = 40
 """Leaves room for the longest suffix of a child and the eight characters of autonaming in Azure's 64."""
 
@@ -88,7 +115,25 @@ class _Shape(PoolShape):
     max_size: int = Field(ge=1, le=MOST_MACHINES)
     zones: tuple[str, ...] = ()
     arch: Arch = Arch.AMD64
-    os_disk_size_gb: int = Field(default=64, ge=16, le=4095)
+    os_disk_size_gb: int | None = Field(default=None, ge=16, le=4095)
+    os_disk_type: AzureDiskType = AzureDiskType.STANDARD_SSD
+    ephemeral_os_disk: EphemeralDisk | None = None
+    accelerated_networking: bool = False
+    talos_api_allowed_cidrs: tuple[Cidr, ...] = ()
+
+    @property
+    def disk(self) -> SystemDisk:
+        """The machines' disk."""
+        return SystemDisk(self.os_disk_size_gb or DISK_GB, self.os_disk_type, self.ephemeral_os_disk)
+
+    @field_validator("talos_api_allowed_cidrs")
+    @classmethod
+    def _not_everybody(cls, ranges: tuple[IPv4Network, ...]) -> tuple[IPv4Network, ...]:
+        if wide := [str(found) for found in ranges if found.prefixlen < WIDEST_DIAGNOSIS]:
+            raise ValueError(
+                f"{', '.join(wide)}: the Talos API is never open to the whole Internet; expected /8 or smaller"
+            )
+        return ranges
 
     @field_validator("location")
     @classmethod
@@ -122,9 +167,15 @@ class _Shape(PoolShape):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "_Shape":
-        problems: list[str] = []
+        problems = size_problems(self.vm_size, self.min_size)
         if is_arm_size(self.vm_size) != (self.arch is Arch.ARM64):
             problems.append(f"vm_size {self.vm_size} cannot boot an image for {self.arch.value}, which arch says")
+        problems += machine_problems(self.vm_size, self.disk, self.accelerated_networking)
+        if self.ephemeral_os_disk is not None and self.os_disk_size_gb is None:
+            problems.append(
+                "os_disk_size_gb is required with ephemeral_os_disk: each size has another room for it "
+                '(learn.microsoft.com, "Ephemeral OS disks for Azure VMs")'
+            )
         if self.spot is not None and re.match(r"Standard_B\d", self.vm_size):
             # learn.microsoft.com, "Use Azure Spot Virtual Machines", limitations.
             problems.append(f"vm_size {self.vm_size} is of the B series, which Azure has no spot machines of")
@@ -173,7 +224,9 @@ class AzureWorkerPool(pulumi.ComponentResource):
             location=shape.location,
             virtual_network_name=args["virtual_network_name"],
             subnet_cidr=str(shape.subnet_cidr),
+            subnet_id=args.get("subnet_id"),
             mesh=mesh,
+            talos_api_allowed_cidrs=[str(found) for found in shape.talos_api_allowed_cidrs],
             public_ips=shape.public_ips,
             zonal=bool(shape.zones),
             tags=shape.tags,
@@ -216,10 +269,12 @@ class AzureWorkerPool(pulumi.ComponentResource):
                     ).apply(custom_data)
                 ),
                 ssh_public_key=args.get("ssh_public_key", UNUSED_SSH_KEY),
-                disk_size_gb=shape.os_disk_size_gb,
+                disk=shape.disk,
                 spot=shape.spot,
                 subnet_id=net.subnet_id,
+                security_group_id=net.security_group_id,
                 public_ip_prefix_id=net.public_ip_prefix_id,
+                accelerated_networking=shape.accelerated_networking,
             ),
             opts=pulumi.ResourceOptions.merge(
                 child,

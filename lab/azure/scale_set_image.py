@@ -9,7 +9,7 @@ from typing import Any
 
 from ..world import CloudError, Record, World
 from .records import Doc, below, dig, lookup, name_of
-from .sizes import parse_size
+from .sizes import Size, parse_size
 
 _MOST_OS_DISK_GB = 4095
 
@@ -96,6 +96,7 @@ def verify_image(world: World, inputs: Doc, location: str) -> BootImage:
             "Architecture of the image or disk is compatible with that of the VM size.",
         )
     _verify_disk(storage.get("osDisk") or {}, image)
+    _verify_ephemeral(storage.get("osDisk") or {}, size)
     _verify_security(profile.get("securityProfile") or {}, image)
     return image
 
@@ -115,6 +116,26 @@ def _verify_disk(disk: dict[str, Any], image: BootImage) -> None:
         )
     if given is not None and int(given) > _MOST_OS_DISK_GB:
         raise CloudError("InvalidParameter", f"An OS disk has at most {_MOST_OS_DISK_GB} GB, not {given}.")
+
+
+def _verify_ephemeral(disk: dict[str, Any], size: Size) -> None:
+    """Refuse what "Ephemeral OS disks for Azure VMs" (learn.microsoft.com) names as not supported."""
+    settings = disk.get("diffDiskSettings")
+    if not settings:
+        return
+    if settings.get("option") != "Local":
+        raise CloudError("InvalidParameter", "The value of parameter 'diffDiskSettings.option' must be 'Local'.")
+    if disk.get("caching") != "ReadOnly":
+        raise CloudError("InvalidParameter", "OS disk caching must be 'ReadOnly' for an ephemeral OS disk.")
+    if (disk.get("managedDisk") or {}).get("storageAccountType") not in (None, "Standard_LRS"):
+        raise CloudError("InvalidParameter", "The storage account type of an ephemeral OS disk must be Standard_LRS.")
+    placement = settings.get("placement") or "CacheDisk"
+    if placement not in size.ephemeral:
+        raise CloudError(
+            "NotSupported",
+            f"OS disk of Ephemeral VM with size {size.name} is not allowed with placement {placement}: the size "
+            "does not support it.",
+        )
 
 
 def _verify_security(security: dict[str, Any], image: BootImage) -> None:

@@ -243,7 +243,14 @@ def _verify_network(call: Call, id: str, inputs: Doc, doc: Doc, flexible: bool) 
         raise missing("networkProfile.networkInterfaceConfigurations")
     if sum(bool(nic.get("primary")) for nic in nics) != 1:
         raise refuse("Exactly one network interface configuration must be primary.", "VmssNicConfigPrimaryRequired")
+    size = parse_size(inputs["sku"]["name"])
     for nic in nics:
+        if nic.get("enableAcceleratedNetworking") and size is not None and not size.accelerated:
+            raise refuse(
+                f"Virtual Machine Scale Set {name_of(id)} has accelerated networking enabled but its size {size.name} "
+                "does not support it.",
+                "VMSizeIsNotPermittedToEnableAcceleratedNetworking",
+            )
         if target := reference_id(nic.get("networkSecurityGroup")):
             reference(call.world, id, "NetworkSecurityGroup", target, doc["location"])
         if not nic.get("ipConfigurations"):

@@ -53,6 +53,10 @@ class Size:
     premium: bool
     generations: frozenset[str]
     """Hypervisor generations that it boots: V1, V2 or both."""
+    ephemeral: frozenset[str]
+    """Places for an ephemeral OS disk ("Ephemeral OS disks": cache of premium sizes, local disk, NVMe of version 6)."""
+    accelerated: bool
+    """Whether its series page says "Accelerated Networking: Supported" (not Av2, small Bv1, one processor)."""
 
 
 def parse_size(name: str) -> Size | None:
@@ -68,4 +72,11 @@ def parse_size(name: str) -> Size | None:
     only_v2 = arm64 or version >= 6 or family in ("DC", "EC", "FX") or match["accelerator"] in ("A100", "H100")
     only_v1 = not only_v2 and not premium and family in _BASIC_ONLY_V1 and version <= 3
     generations = {"V2"} if only_v2 else {"V1"} if only_v1 else {"V1", "V2"}
-    return Size(name, family, int(match["cores"]), arm64, premium, frozenset(generations))
+    local = version < 4 or "d" in features
+    places = {"NvmeDisk"} if version >= 6 else {"ResourceDisk", *(["CacheDisk"] if premium else [])}
+    cores = int(match["cores"])
+    accelerated = family != "A" and cores >= 2 and not (family == "B" and version == 1 and cores < 12)
+    return Size(
+        *(name, family, cores, arm64, premium, frozenset(generations)),
+        *(frozenset(places if local else ()), accelerated),
+    )

@@ -174,7 +174,9 @@ def test_behind_nat_a_machine_needs_keepalive(ready: Cloud) -> None:
     ready.scale_set({f"{PROFILE}__osProfile__customData": b64(WORKER)})
 
 
-@pytest.mark.parametrize("data", [b"#!/bin/sh\necho hello\n", b"\x1f\x8bnot gzip", b"a: [", bytes(range(128, 192)), b""])
+@pytest.mark.parametrize(
+    "data", [b"#!/bin/sh\necho hello\n", b"\x1f\x8bnot gzip", b"a: [", bytes(range(128, 192)), b""]
+)
 def test_other_custom_data_is_nobodys_business(ready: Cloud, data: bytes) -> None:
     ready.scale_set({f"{PROFILE}__osProfile__customData": base64.b64encode(data).decode()})
     assert len(machines(ready)) == 2

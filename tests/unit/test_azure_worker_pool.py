@@ -7,7 +7,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from hybrid_talos._contract import BadInputs
-from hybrid_talos.azure_machine import UNUSED_SSH_KEY, computer_name_prefix, is_arm_size
+from hybrid_talos.azure_machine import UNUSED_SSH_KEY, computer_name_prefix
+from hybrid_talos.azure_sizes import accelerates_network, azure_sizes, closest_sizes, is_arm_size
 from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
 from hybrid_talos.talos_yaml import load
 from pool_recorder import MESH, generated_worker, is_secret, noise, run, unknown
@@ -480,3 +481,93 @@ def test_pulumis_analyzer_takes_the_contract():
     assert set(component.outputs) == {"scaleSetName", "scaleSetId", "nodeGroup"}
     assert all(prop.description for prop in [*component.inputs.values(), *component.outputs.values()])
     assert len(AzureWorkerPoolArgs.__required_keys__) == len(BASE)
+
+
+def test_a_disk_on_the_host_is_read_only_cached_and_no_managed_disk():
+    disk = scale_set(ephemeral_os_disk="CacheDisk", os_disk_size_gb=50).inputs["virtualMachineProfile"][
+        "storageProfile"
+    ]["osDisk"]
+    assert disk == {
+        "createOption": "FromImage",
+        "caching": "ReadOnly",
+        "diskSizeGB": 50,
+        "diffDiskSettings": {"option": "Local", "placement": "CacheDisk"},
+    }
+
+
+def test_the_kind_of_disk_and_the_network_are_as_asked_for():
+    found = scale_set(os_disk_type="Premium_LRS", accelerated_networking=True).inputs["virtualMachineProfile"]
+    assert found["storageProfile"]["osDisk"]["managedDisk"] == {"storageAccountType": "Premium_LRS"}
+    (nic,) = found["networkProfile"]["networkInterfaceConfigurations"]
+    assert nic["enableAcceleratedNetworking"] is True
+    (nic,) = scale_set().inputs["virtualMachineProfile"]["networkProfile"]["networkInterfaceConfigurations"]
+    assert "enableAcceleratedNetworking" not in nic
+    assert "networkSecurityGroup" not in nic
+
+
+def test_a_subnet_that_exists_is_used_with_the_pools_own_firewall_and_no_way_out_of_ours():
+    recorder = pool(subnet_id="/subscriptions/s/subnet")
+    assert recorder.types() == [
+        "azure-native:compute:VirtualMachineScaleSet",
+        "azure-native:network:NetworkSecurityGroup",
+        "hybrid-talos:index:AzureWorkerPool",
+    ]
+    profile = recorder.one("-scale-set").inputs["virtualMachineProfile"]
+    (nic,) = profile["networkProfile"]["networkInterfaceConfigurations"]
+    assert nic["networkSecurityGroup"] == {"id": "azure-workers-firewall-id"}
+    assert nic["ipConfigurations"][0]["subnet"] == {"id": "/subscriptions/s/subnet"}
+
+
+def test_the_talos_api_is_opened_for_diagnosis_to_named_ranges_only():
+    (rule,) = [
+        rule
+        for rule in pool(talos_api_allowed_cidrs=["203.0.113.0/24"]).one("-firewall").inputs["securityRules"]
+        if rule["name"] == "allow-talos-api-for-diagnosis"
+    ]
+    assert rule["destinationPortRanges"] == ["50000"]
+    assert rule["sourceAddressPrefixes"] == ["203.0.113.0/24"]
+    refused("talos_api_allowed_cidrs.*0.0.0.0/0.*never open", talos_api_allowed_cidrs=["0.0.0.0/0"])
+
+
+@pytest.mark.parametrize(
+    ("said", "changes"),
+    [
+        ("Premium_LRS needs a size with premium disks", {"vm_size": "Standard_D2_v3", "os_disk_type": "Premium_LRS"}),
+        (
+            "CacheDisk needs a size with that disk",
+            {"vm_size": "Standard_D2s_v5", "ephemeral_os_disk": "CacheDisk", "os_disk_size_gb": 50},
+        ),
+        (
+            "CacheDisk needs a size with that disk",
+            {"vm_size": "Standard_D2d_v5", "ephemeral_os_disk": "CacheDisk", "os_disk_size_gb": 50},
+        ),
+        (
+            "not NVMe, so that it is CacheDisk or ResourceDisk",
+            {"vm_size": "Standard_D2ds_v5", "ephemeral_os_disk": "NvmeDisk", "os_disk_size_gb": 50},
+        ),
+        ("os_disk_size_gb is required with ephemeral_os_disk", {"ephemeral_os_disk": "CacheDisk"}),
+        (
+            "accelerated_networking: Standard_B2s does not have it",
+            {"vm_size": "Standard_B2s", "accelerated_networking": True},
+        ),
+        ("did you mean Standard_D2s_v3", {"vm_size": "Standard_D2s_v33"}),
+    ],
+)
+def test_what_a_size_cannot_do_is_refused(said, changes):
+    refused(said, **changes)
+
+
+def test_a_size_that_the_autoscaler_does_not_know_may_have_machines_from_the_start():
+    assert pool(vm_size="Standard_D2s_v33", min_size=1).one("-scale-set").inputs["sku"]["name"] == "Standard_D2s_v33"
+
+
+def test_the_table_of_sizes_is_whole_and_agrees_with_the_names():
+    sizes = azure_sizes()
+    assert len(sizes) == 1370
+    two = sizes["Standard_D2s_v3"]
+    assert (two.family, two.cpus, two.memory_gib, two.gpus) == ("standardDSv3Family", 2, 8, 0)
+    assert sizes["Standard_NC4as_T4_v3"].family == "Standard NCASv3_T4 Family"
+    assert sizes["Standard_NC4as_T4_v3"].gpus == 1
+    assert [name for name, size in sizes.items() if is_arm_size(name) != (size.arch == "arm64")] == []
+    assert accelerates_network("Standard_M64-32bds_1_v3")
+    assert closest_sizes("Standard_D2s_v33")[0] == "Standard_D2s_v3"
