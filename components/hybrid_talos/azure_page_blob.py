@@ -1,42 +1,46 @@
 """The work of AzurePageBlob: a VHD from the factory into a page blob, zeros left out, nothing on disk.
 
 The blob's own metadata says how far it is: `state` is `uploading` until the last byte is in and checked, and
-`complete` from then on, together with the digest of what was downloaded. So a run that was killed is seen by
-the next one, which writes the blob anew, and a blob that is complete is adopted. Whoever uploads or adopts it
-leaves a claim there, and only the last one deletes it: where a replacement is forced (`pulumi up --replace`),
-old and new are one blob.
+`complete` from then on, together with the digest of what was downloaded. While it is `uploading` a checkpoint
+stands beside it, from which the next run goes on (page_writer), and a blob that is complete is adopted. A lease
+keeps a run that was given up, but still lives, from writing into what its successor does. Whoever uploads or
+adopts the blob leaves a claim there, and only the last one deletes it: where a replacement is forced (`pulumi up
+--replace`), old and new are one blob.
 
 The size is not known before the last byte: an xz stream tells it only at its end, and a byte range of that
 end is not something every factory, mirror or proxy serves. A page blob can be resized, and pages never
 written cost nothing, so the blob grows by doubling and is cut to its exact size before the footer goes in.
 """
 
-import functools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any
 
+from azure.core import MatchConditions
 from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     HttpResponseError,
+    ResourceExistsError,
+    ResourceModifiedError,
     ResourceNotFoundError,
     ServiceRequestError,
 )
 from azure.core.pipeline.policies import RetryMode, RetryPolicy
-from azure.storage.blob import BlobClient
+from azure.storage.blob import BlobClient, BlobLeaseClient
 from pulumi.dynamic import DiffResult
 
 from .azure_credential import deployment_credential
-from .disk_image import GIB, SECTOR, FixedVhd
+from .blob_lease import held, take_away
+from .disk_image import GIB, SECTOR, FixedVhd, Page
 from .image_source import Properties, diff_of, open_image, pin_problem
 from .image_stream import ImageError, compression_of
-from .parallel import run_all
+from .page_writer import Checkpoint, SourceChanged, write_pages
 from .schematic import schematic_id
 from .work_provider import WorkError
 
-_WORKERS = 8
 _RETRIES = 5
 _FIRST_CAPACITY = GIB
 # A role assignment may take ten minutes to work (learn.microsoft.com, RBAC troubleshooting).
@@ -90,6 +94,7 @@ def delete(props: Properties) -> None:
     """Delete the blob, unless something else claimed it since."""
     with _errors(props), _client(props) as blob, suppress(ResourceNotFoundError):
         if _metadata(blob).get("claim") == props.get("claim"):
+            take_away(blob)
             blob.delete_blob(delete_snapshots="include")
 
 
@@ -133,9 +138,15 @@ def _found(blob: BlobClient, metadata: dict[str, str]) -> Properties:
 
 
 def _upload(blob: BlobClient, props: Properties) -> dict[str, str]:
+    try:
+        return _upload_once(blob, props, go_on=True)
+    except SourceChanged:
+        return _upload_once(blob, props, go_on=False)
+
+
+def _upload_once(blob: BlobClient, props: Properties, *, go_on: bool) -> dict[str, str]:
     packed = compression_of(props["asset"])
     name = props["asset"].removesuffix(f".{packed.value}") if packed else props["asset"]
-    marks = {"talos_version": props["talos_version"], "schematic": schematic_id(props["schematic"])}
     with open_image(props) as image:
         vhd = FixedVhd(image.unpacked(packed), has_footer=name.endswith(".vhd"))
         pages = vhd.pages()
@@ -143,36 +154,64 @@ def _upload(blob: BlobClient, props: Properties) -> dict[str, str]:
         first = next(pages, None)
         if first is None:
             raise ImageError("the image holds nothing but zeros")
-        blob.create_page_blob(_FIRST_CAPACITY, metadata={**marks, "state": "uploading"})
-        try:
-            _write(blob, first, pages)
-            image.verify(props.get("compressed_sha256"))
-            blob.resize_blob(vhd.file_size)
-            blob.upload_page(vhd.footer, offset=vhd.disk_size, length=SECTOR)
+        marks = {"talos_version": props["talos_version"], "schematic": schematic_id(props["schematic"])}
+        with suppress(ResourceExistsError):
+            blob.create_page_blob(
+                _FIRST_CAPACITY, metadata={**marks, "state": "uploading"}, match_condition=MatchConditions.IfMissing
+            )
+        with held(blob) as lease:
+            found = _metadata(blob)
+            if found.get("state") == "complete":  # by a run that was taken for dead
+                return found
+            try:
+                _write(blob, lease, chain((first,), pages), marks, _checkpoint(found) if go_on else None)
+                image.verify(props.get("compressed_sha256"))
+                blob.resize_blob(vhd.file_size, lease=lease)
+                blob.upload_page(vhd.footer, offset=vhd.disk_size, length=SECTOR, lease=lease)
+            except ImageError:
+                # Part of an image that is none is of no use. What was cut short otherwise is what the next run
+                # goes on from.
+                with suppress(AzureError):
+                    blob.delete_blob(lease=lease)
+                raise
             finished = {**marks, "state": "complete", "sha256": image.sha256}
-            blob.set_blob_metadata(finished)
-        except BaseException:
-            # Half an image is of no use; when this fails too, its state says that it is half.
-            with suppress(AzureError):
-                blob.delete_blob()
-            raise
+            blob.set_blob_metadata(finished, lease=lease)
         return finished
 
 
-def _write(blob: BlobClient, first: tuple[int, bytes], rest: Iterator[tuple[int, bytes]]) -> None:
-    def jobs() -> Iterator[Callable[[], object]]:
+def _write(
+    blob: BlobClient, lease: BlobLeaseClient, pages: Iterator[Page], marks: dict[str, str], resume: Checkpoint | None
+) -> None:
+    if resume is None:
         capacity = _FIRST_CAPACITY
-        page: tuple[int, bytes] | None = first
-        while page is not None:
-            offset, data = page
-            if offset + len(data) > capacity:
-                while offset + len(data) > capacity:
-                    capacity *= 2
-                blob.resize_blob(capacity)
-            yield functools.partial(blob.upload_page, data, offset=offset, length=len(data))
-            page = next(rest, None)
+        blob.create_page_blob(capacity, metadata={**marks, "state": "uploading"}, lease=lease)
+    else:
+        # What the earlier run wrote above its checkpoint is cleared by this.
+        capacity = resume.end
+        blob.resize_blob(capacity, lease=lease)
 
-    run_all(jobs(), workers=_WORKERS)
+    def grow(end: int) -> None:
+        nonlocal capacity
+        if end > capacity:
+            while end > capacity:
+                capacity = max(2 * capacity, _FIRST_CAPACITY)
+            blob.resize_blob(capacity, lease=lease)
+
+    def write(offset: int, data: bytes) -> None:
+        blob.upload_page(data, offset=offset, length=len(data), lease=lease)
+
+    def save(checkpoint: Checkpoint) -> None:
+        progress = {"checkpoint_end": str(checkpoint.end), "checkpoint_sha256": checkpoint.digest}
+        blob.set_blob_metadata({**marks, "state": "uploading", **progress}, lease=lease)
+
+    write_pages(pages, write, prepare=grow, resume=resume, save=save)
+
+
+def _checkpoint(metadata: dict[str, str]) -> Checkpoint | None:
+    end = metadata.get("checkpoint_end", "")
+    if not end.isdecimal():
+        return None
+    return Checkpoint(int(end), metadata.get("checkpoint_sha256", ""))
 
 
 @contextmanager
@@ -190,6 +229,10 @@ def _errors(props: Properties) -> Iterator[None]:
         raise WorkError(
             f"{where}: {props['endpoint']} cannot be reached; check the network and azure.endpoints.blob. If the "
             "account was deleted, run with --refresh=false"
+        ) from None
+    except ResourceModifiedError:
+        raise WorkError(
+            f"{where}: another run took this upload over; wait for it, then run `pulumi up` again"
         ) from None
     except HttpResponseError as error:
         code = getattr(error, "error_code", None) or error.status_code

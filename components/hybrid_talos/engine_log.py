@@ -17,8 +17,17 @@ _SECONDS_BETWEEN = 5.0
 _MIB = 1024 * 1024
 
 
+def note(line: str, *, warning: bool = False) -> None:
+    """Say something that stays in the engine's diagnostics, in a preview too."""
+    _sender(engine_pb2.WARNING if warning else engine_pb2.INFO, ephemeral=False)(line)
+
+
 def engine_sender() -> Callable[[str], None]:
     """Return what shows one line in the engine; a function that does nothing where no engine is."""
+    return _sender(engine_pb2.INFO, ephemeral=True)
+
+
+def _sender(severity: int, *, ephemeral: bool) -> Callable[[str], None]:
     address = sys.argv[1] if len(sys.argv) > 1 else ""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal()):
@@ -26,11 +35,11 @@ def engine_sender() -> Callable[[str], None]:
     stub = engine_pb2_grpc.EngineStub(grpc.insecure_channel(address))
 
     def send(line: str) -> None:
-        request = engine_pb2.LogRequest(severity=engine_pb2.INFO, message=line, urn="", ephemeral=True)
+        request = engine_pb2.LogRequest(severity=severity, message=line, urn="", ephemeral=ephemeral)
         try:
             stub.Log(request, timeout=2)
         except grpc.RpcError:
-            # Progress is no reason to fail an upload.
+            # What is said is no reason to fail.
             return
 
     return send

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 from ..http_base import Handler
 from ..world import CloudError, LostAnswer, World
+from . import blob_leases
 from .blob_store import PAGE, Blob
 from .identity import STORAGE, accepts
 from .records import PACKAGE, Doc, name_of
@@ -179,8 +180,6 @@ class BlobHandler(Handler):
     def conditions(self, doc: Doc | None) -> None:
         """Refuse when a blob, or none, does not meet the conditional headers."""
         match, none_match = self.headers.get("If-Match"), self.headers.get("If-None-Match")
-        if self.headers.get("x-ms-lease-id"):
-            raise Refusal(412, "LeaseNotPresentWithBlobOperation", "There is currently no lease on the blob.")
         if match and (doc is None or match not in ("*", doc["etag"])):
             raise _not_met()
         if none_match and doc is not None and none_match in ("*", doc["etag"]):
@@ -189,6 +188,10 @@ class BlobHandler(Handler):
             if none_match == "*":
                 raise Refusal(409, "BlobAlreadyExists", "The specified blob already exists.")
             raise _not_met()
+        try:
+            blob_leases.verify(doc, self.headers.get("x-ms-lease-id"), writing=self.command in ("PUT", "DELETE"))
+        except blob_leases.LeaseRefused as error:
+            raise Refusal(error.status, error.code, error.message) from None
 
     def number(self, header: str) -> int:
         """Return a header that must be a whole number."""

@@ -1,9 +1,9 @@
 """Azure Blob Storage for page blobs, on loopback: what azure-storage-blob asks for when it uploads a disk.
 
 Sources: learn.microsoft.com "Blob Service REST API" (rest/api/storageservices: Put Blob, Put Page, Get Page Ranges,
-Set Blob Properties, Set Blob Metadata, Specifying conditional headers for Blob service operations, Blob Storage error
-codes) and azure.storage.blob._generated of azure-storage-blob 12. The account stands in the path, as it does in
-local emulators: ``/<account>/<container>/<blob>``. Accounts and containers are those of the lab's cloud.
+Set Blob Properties, Set Blob Metadata, Lease Blob, Specifying conditional headers for Blob service operations, Blob
+Storage error codes) and azure.storage.blob._generated of azure-storage-blob 12. The account stands in the path, as it
+does in local emulators: ``/<account>/<container>/<blob>``. Accounts and containers are those of the lab's cloud.
 
 A planned fault can strike ``create``, ``update``, ``read`` and ``delete`` of the kind ``PageBlob``; an ``update`` is
 one page write.
@@ -14,8 +14,9 @@ from typing import Any
 
 from ..http_base import LoopbackServer
 from ..world import LostAnswer, World
+from . import blob_leases
 from .blob_handler import BlobHandler, Refusal, Target, not_found
-from .blob_store import PAGE, Blob
+from .blob_store import KIND, PAGE, Blob
 from .records import PACKAGE, Doc
 
 _LARGEST_WRITE = 4 << 20
@@ -41,6 +42,7 @@ class _PageBlobs(BlobHandler):
                 "page": self._put_page,
                 "properties": self._set_properties,
                 "metadata": self._set_metadata,
+                "lease": self._lease,
             }
         )
 
@@ -62,9 +64,11 @@ class _PageBlobs(BlobHandler):
             raise Refusal(400, "InvalidHeaderValue", "A page blob is made empty; its pages are written afterwards.")
         size = self.blob_size()
         blob = Blob(self.world, target.account, target.container, target.blob)
-        self.conditions(blob.record())
+        before = blob.record()
+        self.conditions(before)
         lost = self.world.strike("create", _TOKEN)
-        doc = blob.create(size, {"settings": self.settings(), "metadata": self.named("x-ms-meta-")})
+        kept = {"lease": before["lease"]} if before is not None and before.get("lease") else {}
+        doc = blob.create(size, {"settings": self.settings(), "metadata": self.named("x-ms-meta-"), **kept})
         self.world.event(PACKAGE, "create", "blob", blob.id)
         if lost:
             raise LostAnswer
@@ -125,6 +129,21 @@ class _PageBlobs(BlobHandler):
         blob, _ = self.existing(target)
         self.done(200, self._save(blob, metadata=self.named("x-ms-meta-")))
 
+    def _lease(self, target: Target, data: bytes) -> None:
+        blob = Blob(self.world, target.account, target.container, target.blob)
+        with self.world.transaction():
+            doc = blob.record()
+            if doc is None:
+                raise not_found()
+            try:
+                status, headers, lease = blob_leases.act(doc, self.headers)
+            except blob_leases.LeaseRefused as error:
+                raise Refusal(error.status, error.code, error.message) from None
+            # A lease is no change of the blob: its ETag stays.
+            self.world.put(PACKAGE, KIND, blob.id, {**doc, "lease": lease})
+        tags = {"ETag": doc["etag"], "Last-Modified": doc["lastModified"]}
+        self.answer(status, {**self.common(), **tags, **headers})
+
     def _properties(self, doc: Doc, length: int) -> dict[str, str]:
         return {
             **self.common(),
@@ -137,8 +156,8 @@ class _PageBlobs(BlobHandler):
             "Last-Modified": doc["lastModified"],
             "x-ms-blob-type": "PageBlob",
             "x-ms-blob-sequence-number": str(doc["sequence"]),
-            "x-ms-lease-state": "available",
-            "x-ms-lease-status": "unlocked",
+            "x-ms-lease-state": blob_leases.state(doc),
+            "x-ms-lease-status": "locked" if blob_leases.state(doc) in ("leased", "breaking") else "unlocked",
             "x-ms-server-encrypted": "true",
         }
 

@@ -73,7 +73,7 @@ def test_the_state_holds_names_and_no_code(provider: type[WorkProvider]) -> None
 def test_another_code_of_the_work_is_no_other_text(monkeypatch: pytest.MonkeyPatch) -> None:
     before = serialize_provider(AzurePageBlobProvider())
     monkeypatch.setattr(azure_page_blob, "create", lambda props: ("other", props))
-    monkeypatch.setattr(azure_page_blob, "_WORKERS", 99)
+    monkeypatch.setattr(azure_page_blob, "_FIRST_CAPACITY", 99)
     monkeypatch.setattr(WorkProvider, "create", lambda self, props: None)
     assert serialize_provider(AzurePageBlobProvider()) == before
 
