@@ -26,13 +26,17 @@ if TYPE_CHECKING:
     from .cni import Cni
     from .control_plane_inputs import ControlPlaneEndpoints, HAControlPlaneArgs
     from .ha_control_plane import HAControlPlane
+    from .install_disk import DiskSelectorArgs, DiskType
     from .machine import MachineArgs
+    from .machine_links import BondArgs, BondMode, LinkArgs, RouteArgs, VlanArgs
     from .mesh_location import MeshLocation
     from .mesh_plan import Granularity, MeshKind
     from .network_mesh import MeshLocationArgs, NetworkMesh, NetworkMeshArgs
     from .node_group import NodeGroup
     from .node_template import TaintArgs, TaintEffect
     from .pool_inputs import SpotArgs
+    from .registries import ComponentImagesArgs, RegistryArgs
+    from .site import ProxyArgs, SiteArgs
     from .static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
     from .talos_cloud_controller import NodeCollectorArgs, TalosCloudController, TalosCloudControllerArgs
     from .talos_image import Platform, TalosImage, TalosImageArgs
@@ -51,17 +55,23 @@ _MODULES = {
     "AzureImageArgs": "azure_image",
     "AzureWorkerPool": "azure_worker_pool",
     "AzureWorkerPoolArgs": "azure_worker_pool",
+    "BondArgs": "machine_links",
+    "BondMode": "machine_links",
     "BootMode": "aliyun_image",
     "ClusterAutoscaler": "cluster_autoscaler",
     "ClusterAutoscalerArgs": "cluster_autoscaler",
     "Cni": "cni",
+    "ComponentImagesArgs": "registries",
     "ControlPlaneEndpoints": "control_plane_inputs",
+    "DiskSelectorArgs": "install_disk",
+    "DiskType": "install_disk",
     "EndpointArgs": "cluster_endpoint",
     "EndpointKind": "cluster_endpoint",
     "Expander": "cluster_autoscaler",
     "Granularity": "mesh_plan",
     "HAControlPlane": "ha_control_plane",
     "HAControlPlaneArgs": "control_plane_inputs",
+    "LinkArgs": "machine_links",
     "MachineArgs": "machine",
     "MeshKind": "mesh_plan",
     "MeshLocation": "mesh_location",
@@ -72,6 +82,10 @@ _MODULES = {
     "NodeGroup": "node_group",
     "Platform": "talos_image",
     "PrincipalType": "azure_image",
+    "ProxyArgs": "site",
+    "RegistryArgs": "registries",
+    "RouteArgs": "machine_links",
+    "SiteArgs": "site",
     "SpotArgs": "pool_inputs",
     "StaticWorkerPool": "static_worker_pool",
     "StaticWorkerPoolArgs": "static_worker_pool",
@@ -81,6 +95,7 @@ _MODULES = {
     "TalosCloudControllerArgs": "talos_cloud_controller",
     "TalosImage": "talos_image",
     "TalosImageArgs": "talos_image",
+    "VlanArgs": "machine_links",
 }
 
 # Written out once more: type checkers read it, and take a computed one for none.
@@ -98,17 +113,23 @@ __all__ = [
     "AzureImageArgs",
     "AzureWorkerPool",
     "AzureWorkerPoolArgs",
+    "BondArgs",
+    "BondMode",
     "BootMode",
     "ClusterAutoscaler",
     "ClusterAutoscalerArgs",
     "Cni",
+    "ComponentImagesArgs",
     "ControlPlaneEndpoints",
+    "DiskSelectorArgs",
+    "DiskType",
     "EndpointArgs",
     "EndpointKind",
     "Expander",
     "Granularity",
     "HAControlPlane",
     "HAControlPlaneArgs",
+    "LinkArgs",
     "MachineArgs",
     "MeshKind",
     "MeshLocation",
@@ -119,6 +140,10 @@ __all__ = [
     "NodeGroup",
     "Platform",
     "PrincipalType",
+    "ProxyArgs",
+    "RegistryArgs",
+    "RouteArgs",
+    "SiteArgs",
     "SpotArgs",
     "StaticWorkerPool",
     "StaticWorkerPoolArgs",
@@ -128,6 +153,7 @@ __all__ = [
     "TalosCloudControllerArgs",
     "TalosImage",
     "TalosImageArgs",
+    "VlanArgs",
 ]
 
 

@@ -1,9 +1,4 @@
-"""What the machines of a cluster are told beyond what Talos generates: patches, as pure functions.
-
-Every patch is a strategic-merge document; JSON patches are refused for configurations of several documents
-(siderolabs/talos#12510). Only `v1alpha1` and documents that machinery 1.13 knows are used, because the Talos
-provider (pulumiverse-talos 0.8.1) reads them with that.
-"""
+"""What control planes alone are told, and the forms of the cluster's secrets and credentials, as pure functions."""
 
 import base64
 import re
@@ -15,52 +10,24 @@ import yaml
 from . import machine_config
 from ._contract import BadInputs
 from .cluster_endpoint import API_PORT, host_problem
+from .cluster_patches import joined
 from .cni import Cni
-from .talos_yaml import Document, dump
-
-KUBEPRISM_PORT = 7445
-"""Port on 127.0.0.1 of each node where the Kubernetes API is always reached; the mesh's agents use it."""
+from .registries import ComponentImagesShape
+from .talos_yaml import Document
 
 VIP_LINK_ALIAS = "hybrid-talos-vip"
 """Name given to the link that carries the VIP where none is named."""
 
 
-def every_machine(
-    contract: str,
-    mirrors: Mapping[str, Sequence[str]],
-    cloud_controller: bool,
-    *,
-    pod_cidr: str,
-    service_cidr: str,
-) -> list[Document]:
-    """Return the patch for every machine of the cluster, static or of a pool.
-
-    Workers need the ranges as much as control planes do: the kubelet takes the address of the cluster's DNS from the
-    services' range, and Talos never takes an address inside of either for the node's own (siderolabs/talos
-    `internal/app/machined/pkg/controllers/k8s/`, kubelet_config.go and nodeip_config.go).
-
-    With ``cloud_controller`` nodes start with the taint `uninitialized`, and kubelets ask for a serving certificate
-    that somebody has to approve: Talos CCM does both (siderolabs/talos-cloud-controller-manager `docs/install.md`).
-    """
-    patch: Document = {
-        "machine": {"features": {"kubePrism": {"enabled": True, "port": KUBEPRISM_PORT}}},
-        "cluster": {"network": {"podSubnets": [pod_cidr], "serviceSubnets": [service_cidr]}},
-    }
-    if cloud_controller:
-        patch["machine"]["kubelet"] = {"extraArgs": {"rotate-server-certificates": "true"}}
-        patch["cluster"]["externalCloudProvider"] = {"enabled": True}
-    return _joined([patch, *machine_config.registry_mirrors(mirrors, contract)])
-
-
 def control_planes(
-    contract: str,
     *,
     sans: Sequence[str],
     cni: Cni,
     node_subnets: Sequence[str] = (),
     vip: str | None = None,
-    vip_interface: str | None = None,
     local_port: int = API_PORT,
+    images: ComponentImagesShape | None = None,
+    kubernetes_version: str = "",
 ) -> list[Document]:
     """Return the patch for every control plane.
 
@@ -82,18 +49,17 @@ def control_planes(
         },
         "cluster": {
             "apiServer": {"certSANs": list(sans)},
-            "network": {
-                # Cilium is installed by its own chart; Talos must then install nothing.
-                "cni": {"name": "flannel" if cni is Cni.FLANNEL else "none"},
-            },
         },
     }
+    if cni is not Cni.FLANNEL:
+        # Cilium is installed by its own chart; Talos must then install nothing. Flannel is what it does by itself.
+        patch["cluster"]["network"] = {"cni": {"name": "none"}}
     if local_port != API_PORT:
         patch["cluster"]["controlPlane"] = {"localAPIServerPort": local_port}
     if subnets:
         patch["machine"]["kubelet"] = {"nodeIP": {"validSubnets": subnets}}
         patch["cluster"]["etcd"] = {"advertisedSubnets": subnets}
-    return _joined([patch, *_virtual_address(contract, vip, vip_interface)])
+    return joined([patch, images.control_planes(kubernetes_version) if images is not None else {}])
 
 
 def without_vip(node_subnets: Sequence[str], vip: str | None) -> list[str]:
@@ -103,10 +69,11 @@ def without_vip(node_subnets: Sequence[str], vip: str | None) -> list[str]:
     return [*(node_subnets or ["0.0.0.0/0"]), f"!{vip}/32"]
 
 
-def _virtual_address(contract: str, vip: str | None, interface: str | None) -> list[Document]:
+def virtual_address(contract: str, vip: str | None, interface: str | None) -> list[Document]:
+    """Return the patch for a control plane that carries the VIP on the link ``interface``, or on its only one."""
     if vip is None:
         return []
-    if not machine_config.has_hostname_document(contract):
+    if not machine_config.has_documents(contract):
         # Before 1.12 the VIP is a part of an interface, and naming an interface switches its DHCP off.
         link = {"interface": interface} if interface else {"deviceSelector": {"physical": True}}
         return [{"machine": {"network": {"interfaces": [{**link, "dhcp": True, "vip": {"ip": vip}}]}}}]
@@ -125,65 +92,6 @@ def _virtual_address(contract: str, vip: str | None, interface: str | None) -> l
         *documents,
         {"apiVersion": "v1alpha1", "kind": "Layer2VIPConfig", "name": vip, "link": interface or VIP_LINK_ALIAS},
     ]
-
-
-def one_machine(
-    *,
-    name: str,
-    hostname_document: bool,
-    install_disk: str,
-    installer_image: str,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    node_subnets: Sequence[str] = (),
-) -> list[Document]:
-    """Return the patch for one machine that exists: its name, what it installs and where, labels, annotations.
-
-    ``hostname_document`` says whether its configuration carries the name in a document of its own, as those of a
-    contract from 1.12 on do; a name in both places is refused by Talos.
-    """
-    if not installer_image:
-        raise BadInputs("installer_image: is empty; it names the image that the machine installs")
-    return _joined(
-        [
-            machine_config.static_hostname(name, "1.12" if hostname_document else "1.11"),
-            {"machine": {"install": {"disk": install_disk, "image": installer_image}}},
-            machine_config.node_labels(labels),
-            machine_config.node_annotations(annotations),
-            machine_config.node_ip(node_subnets),
-        ]
-    )
-
-
-def worker_base(
-    contract: str,
-    mirrors: Mapping[str, Sequence[str]],
-    cloud_controller: bool,
-    *,
-    pod_cidr: str,
-    service_cidr: str,
-) -> str:
-    """Return the patch that makes of a generated worker the one that every worker starts from.
-
-    It installs nothing: images of a cloud are installed already, and machines that exist name their own disk.
-    """
-    documents = every_machine(contract, mirrors, cloud_controller, pod_cidr=pod_cidr, service_cidr=service_cidr)
-    documents[0]["machine"]["install"] = {"$patch": "delete"}
-    return dump(documents)
-
-
-def render(documents: Iterable[Document]) -> str:
-    """Return a patch as the text that the Talos provider takes: the same bytes for the same content."""
-    return machine_config.render(list(documents))
-
-
-def _joined(documents: Iterable[Document]) -> list[Document]:
-    """Return the documents with all of one kind and name merged, which is what one patch may hold."""
-    joined: list[Document] = []
-    for document in documents:
-        if document:
-            joined = machine_config.merge_documents(joined, [document])
-    return joined
 
 
 def certificate_names(values: Iterable[Any]) -> list[str]:

@@ -11,10 +11,24 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from . import control_plane_config as config
 from ._contract import Shape
 from .address_plan import check_ranges
+from .certificates import certificate
 from .cluster_endpoint import EndpointArgs, EndpointShape, endpoint_problems, host_problem
+from .cluster_patches import Common
 from .cni import Cni
 from .machine import MachineArgs, MachineShape, Name, Network, Patches, machine_problems
+from .machine_config import has_documents
+from .machine_links import carrier
 from .mesh_location import MeshLocation
+from .registries import (
+    ComponentImagesArgs,
+    ComponentImagesShape,
+    Mirrors,
+    RegistryArgs,
+    RegistryHost,
+    RegistryShape,
+    mirror_problems,
+)
+from .site import SiteArgs, SiteShape
 from .versions import check_pair, minor, newest_contract, normalise_version
 from .versions import text as minor_text
 
@@ -62,9 +76,23 @@ class HAControlPlaneArgs(TypedDict):
     """Further names and addresses for the certificates of the Talos and Kubernetes APIs. The endpoint and all
     addresses of the control planes are always in them."""
     registry_mirrors: NotRequired[Mapping[str, Sequence[str]]]
-    """Mirrors, as `http://` or `https://` URLs in the order to try, by registry host; for workers too."""
+    """Mirrors, as `http://` or `https://` URLs in the order to try, by registry host; for workers too. One whose
+    address goes on after `/v2/` is used as it stands."""
+    mirror_fallback: NotRequired[bool]
+    """Whether a registry itself is asked when no mirror of it has an image. Set false where it cannot be reached.
+    Default true."""
+    registries: NotRequired[Mapping[str, RegistryArgs]]
+    """Credentials and certificates of registries and mirrors, by `host` or `host:port` as it stands in their
+    addresses; for workers too."""
+    component_images: NotRequired[ComponentImagesArgs]
+    """Images of Kubernetes, where another distribution of Talos has its own. Default: those that Talos chooses."""
+    trusted_roots: NotRequired[Sequence[str]]
+    """Certificates (PEM) of further authorities that the machines trust; for workers too."""
+    site: NotRequired[SiteArgs]
+    """What the network around the control planes asks of them: name servers, clocks, a proxy."""
     config_patches: NotRequired[Sequence[pulumi.Input[str]]]
-    """Further Talos patches (YAML, strategic merge) for every control plane. Treated as secrets."""
+    """Further Talos patches (YAML, strategic merge) for every control plane. What the other inputs say wins over
+    them. Treated as secrets."""
     allow_single_member: NotRequired[bool]
     """Accept one control plane, which is not highly available. Default false."""
     cloud_controller: NotRequired[bool]
@@ -79,12 +107,6 @@ class HAControlPlaneArgs(TypedDict):
     Default true. To take the cluster down, set false and run `pulumi up` before `pulumi destroy`: from then on a
     machine that goes is reset without leaving etcd, which the last ones could not do. A machine removed while this
     is true leaves etcd first."""
-
-
-def _url(value: str) -> str:
-    if not value.startswith(("http://", "https://")) or any(sign.isspace() for sign in value):
-        raise ValueError("must be a URL that starts with http:// or https://")
-    return value
 
 
 def _https(value: str) -> str:
@@ -118,9 +140,12 @@ class HAControlPlaneShape(Shape):
     node_subnets: tuple[Network, ...] = ()
     cni: Cni = Cni.FLANNEL
     cert_sans: tuple[Any, ...] = ()
-    registry_mirrors: Mapping[str, Annotated[tuple[Annotated[str, AfterValidator(_url)], ...], Field(min_length=1)]] = (
-        Field(default_factory=dict)
-    )
+    registry_mirrors: Mirrors = Field(default_factory=dict)
+    mirror_fallback: bool = True
+    registries: Mapping[RegistryHost, RegistryShape] = Field(default_factory=dict)
+    component_images: ComponentImagesShape | None = None
+    trusted_roots: tuple[Annotated[str, AfterValidator(certificate)], ...] = ()
+    site: SiteShape = SiteShape()
     config_patches: Patches = ()
     allow_single_member: bool = False
     cloud_controller: bool = True
@@ -129,9 +154,30 @@ class HAControlPlaneShape(Shape):
     protect: bool = True
 
     @property
-    def ranges(self) -> dict[str, str]:
-        """Return the cluster's own ranges, as the patch for every machine takes them."""
-        return {"pod_cidr": str(self.pod_cidr), "service_cidr": str(self.service_cidr)}
+    def common(self) -> Common:
+        """Return what every machine of the cluster is told."""
+        return Common(
+            pod_cidr=str(self.pod_cidr),
+            service_cidr=str(self.service_cidr),
+            kubernetes_version=self.kubernetes_version,
+            cloud_controller=self.cloud_controller,
+            mirrors=self.registry_mirrors,
+            mirror_fallback=self.mirror_fallback,
+            registries=self.registries,
+            trusted_roots=self.trusted_roots,
+            images=self.component_images,
+        )
+
+    @property
+    def own_names(self) -> list[str]:
+        """Return what the machines reach without a proxy, beside the endpoint."""
+        members = sorted(self.control_planes, key=lambda member: member.name)
+        addresses = [address for member in members for address in member.addresses]
+        return [*addresses, *map(str, self.node_subnets), str(self.pod_cidr), str(self.service_cidr)]
+
+    def vip_link(self, member: MachineShape) -> str | None:
+        """Return the link on which a control plane carries the VIP, or None for its only physical one."""
+        return self.endpoint.interface or carrier(member.links, member.address)
 
     @field_validator("talos_version", "kubernetes_version", "config_contract")
     @classmethod
@@ -160,6 +206,8 @@ class HAControlPlaneShape(Shape):
             f"endpoint: {problem}"
             for problem in endpoint_problems(self.endpoint, self.control_planes, self.node_subnets, taken)
         ]
+        if not self._version_problems():
+            problems += self._member_problems()
         problems += check_ranges(
             [
                 ("pods", str(self.pod_cidr)),
@@ -170,6 +218,26 @@ class HAControlPlaneShape(Shape):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _member_problems(self) -> list[str]:
+        documents = has_documents(self.birth_contract)
+        problems = [
+            f"registry_mirrors: {problem}" for problem in mirror_problems(self.registry_mirrors, documents=documents)
+        ]
+        if not documents and any(member.links for member in self.control_planes):
+            problems.append("control_planes: links need a config contract of 1.12 or later; use config_patches")
+        for member in self.control_planes:
+            keys = [taint.key for taint in member.taints]
+            problems += [
+                f"control_planes: {member.name}: taints: {key} stands twice, and a control plane has one for each key"
+                for key in sorted({key for key in keys if keys.count(key) > 1})
+            ]
+            if self.endpoint.vip is not None and member.links and self.vip_link(member) is None:
+                problems.append(
+                    f"endpoint: interface: required, since {member.name} has several links with DHCP and none with "
+                    f"the static address {member.address}"
+                )
+        return problems
 
     def _version_problems(self) -> list[str]:
         problem = check_pair(self.talos_version, self.kubernetes_version)

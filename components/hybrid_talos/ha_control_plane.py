@@ -6,6 +6,7 @@ from typing import Any, cast
 import pulumi
 import pulumiverse_talos as talos
 
+from . import cluster_patches as patches
 from . import control_plane_config as config
 from ._contract import check
 from .cluster_endpoint import url
@@ -13,6 +14,7 @@ from .control_plane_inputs import HAControlPlaneArgs, HAControlPlaneShape
 from .kubernetes_ready import KubernetesReady
 from .machine import MachineShape
 from .machine_config import has_hostname_document
+from .site import secret_or_none
 
 __all__ = ["HAControlPlane", "HAControlPlaneArgs"]
 
@@ -73,7 +75,7 @@ class HAControlPlane(pulumi.ComponentResource):
         endpoint = pulumi.Output.from_input(args["endpoint"]["host"]).apply(lambda host: url(host, shape.endpoint.port))
         lookup = pulumi.InvokeOutputOptions(parent=self)
 
-        def generated(role: str, patches: list[pulumi.Input[str]]) -> pulumi.Output[str]:
+        def generated(role: str, own: list[pulumi.Input[str]]) -> pulumi.Output[str]:
             result = talos.machine.get_configuration_output(
                 cluster_name=shape.cluster_name,
                 cluster_endpoint=endpoint,
@@ -82,7 +84,7 @@ class HAControlPlane(pulumi.ComponentResource):
                 machine_secrets=cast(Any, machine_secrets),
                 kubernetes_version=shape.kubernetes_version,
                 talos_version=contract,
-                config_patches=cast(Any, patches),
+                config_patches=cast(Any, own),
                 docs=False,
                 examples=False,
                 opts=lookup,
@@ -90,7 +92,8 @@ class HAControlPlane(pulumi.ComponentResource):
             return pulumi.Output.secret(result.machine_configuration)
 
         base = generated("controlplane", [])
-        shared = self._shared_patches(shape, args, contract)
+        passwords = _passwords(shape)
+        shared = self._shared_patches(shape, args, contract, passwords)
         applied: list[pulumi.Resource] = []
         for member in members:
             applied.append(
@@ -101,9 +104,10 @@ class HAControlPlane(pulumi.ComponentResource):
                     client_configuration=cast(Any, client),
                     machine_configuration_input=base,
                     config_patches=[
+                        # Typed inputs come after patches and win over them.
+                        *(pulumi.Output.secret(patch) for patch in (*shape.config_patches, *member.config_patches)),
                         *shared,
-                        _own_patch(contract, member, args["installer_image"]),
-                        *(pulumi.Output.secret(patch) for patch in member.config_patches),
+                        _own_patch(contract, member, args["installer_image"], shape),
                     ],
                     # Talos itself decides whether a change needs a reboot; the provider's own mode that avoids one asks
                     # for a form of apply that a machine without configuration does not offer.
@@ -181,8 +185,8 @@ class HAControlPlane(pulumi.ComponentResource):
         worker = generated(
             "worker",
             [
-                contract.apply(
-                    lambda c: config.worker_base(c, shape.registry_mirrors, shape.cloud_controller, **shape.ranges)
+                pulumi.Output.all(contract=contract, passwords=passwords).apply(
+                    lambda known: patches.worker_base(known["contract"], shape.common, known["passwords"])
                 )
             ],
         )
@@ -217,56 +221,85 @@ class HAControlPlane(pulumi.ComponentResource):
 
     @staticmethod
     def _shared_patches(
-        shape: HAControlPlaneShape, args: HAControlPlaneArgs, contract: pulumi.Output[str]
+        shape: HAControlPlaneShape,
+        args: HAControlPlaneArgs,
+        contract: pulumi.Output[str],
+        passwords: pulumi.Output[dict[str, str]],
     ) -> list[pulumi.Input[str]]:
         """Return the patches of every control plane, in the order of their weight.
 
-        They stand beside the generated configuration rather than in it, so that a preview shows what changes.
+        They stand beside the generated configuration rather than in it, so that a preview shows what changes; only
+        those with a password in them are secrets.
         """
         members = sorted(shape.control_planes, key=lambda member: member.name)
-        named = pulumi.Output.all(
-            contract,
+        names = pulumi.Output.all(
             args["endpoint"]["host"],
             *(address for member in members for address in member.addresses),
             *shape.cert_sans,
         )
-        patches: list[pulumi.Input[str]] = [
-            contract.apply(
-                lambda c: config.render(
-                    config.every_machine(c, shape.registry_mirrors, shape.cloud_controller, **shape.ranges)
-                )
-            ),
-            named.apply(
-                lambda values: config.render(
+        found: list[pulumi.Input[str]] = [
+            contract.apply(lambda c: patches.render(patches.every_machine(c, shape.common))),
+            names.apply(
+                lambda values: patches.render(
                     config.control_planes(
-                        values[0],
-                        sans=config.certificate_names(values[1:]),
+                        sans=config.certificate_names(values),
                         cni=shape.cni,
                         node_subnets=[str(subnet) for subnet in shape.node_subnets],
                         vip=shape.endpoint.vip,
                         local_port=shape.endpoint.local_port,
-                        vip_interface=shape.endpoint.interface,
+                        images=shape.component_images,
+                        kubernetes_version=shape.kubernetes_version,
                     )
                 )
             ),
         ]
+        if shape.registries:
+            found.append(
+                pulumi.Output.all(contract=contract, passwords=passwords).apply(
+                    lambda known: patches.render(patches.logins(known["contract"], shape.common, known["passwords"]))
+                )
+            )
+        if "site" in args:
+            found.append(
+                pulumi.Output.all(
+                    contract=contract, host=args["endpoint"]["host"], password=secret_or_none(shape.site.password)
+                ).apply(
+                    lambda known: patches.render(
+                        patches.site(
+                            known["contract"], shape.site, [known["host"], *shape.own_names], known["password"]
+                        )
+                    )
+                )
+            )
         if "location" in args:
-            patches.append(pulumi.Output.from_input(args["location"]).apply(config.location_patch))
-        return [*patches, *(pulumi.Output.secret(patch) for patch in shape.config_patches)]
+            found.append(pulumi.Output.from_input(args["location"]).apply(config.location_patch))
+        return found
+
+
+def _passwords(shape: HAControlPlaneShape) -> pulumi.Output[dict[str, str]]:
+    """Return the passwords of registries by host; a secret if there is any."""
+    given = {
+        host: pulumi.Output.secret(registry.password)
+        for host, registry in sorted(shape.registries.items())
+        if registry.password is not None
+    }
+    return cast(Any, pulumi.Output.all(**given)) if given else pulumi.Output.from_input({})
 
 
 def _own_patch(
-    contract: pulumi.Output[str], member: MachineShape, installer_image: pulumi.Input[str]
+    contract: pulumi.Output[str],
+    member: MachineShape,
+    installer_image: pulumi.Input[str],
+    shape: HAControlPlaneShape,
 ) -> pulumi.Output[str]:
-    return pulumi.Output.all(contract, installer_image).apply(
-        lambda values: config.render(
-            config.one_machine(
-                name=member.name,
-                hostname_document=has_hostname_document(values[0]),
-                install_disk=member.install_disk,
-                installer_image=values[1],
-                labels=member.labels,
-                annotations=member.annotations,
-            )
+    def rendered(known: Sequence[Any]) -> str:
+        own = patches.one_machine(
+            member,
+            hostname_document=has_hostname_document(known[0]),
+            installer_image=known[1],
+            control_plane=True,
         )
-    )
+        vip = config.virtual_address(known[0], shape.endpoint.vip, shape.vip_link(member))
+        return patches.render(patches.joined([*own, *vip]))
+
+    return pulumi.Output.all(contract, installer_image).apply(rendered)

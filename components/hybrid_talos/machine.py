@@ -6,13 +6,13 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Any, NotRequired, TypedDict
 
 import pulumi
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from ._contract import Shape
 from .address_plan import parse_network
-
-DEFAULT_INSTALL_DISK = "/dev/sda"
-"""Disk that Talos's own generator installs to; always written out, so that a plugin update cannot move it."""
+from .install_disk import DiskSelectorArgs, DiskSelectorShape, disk_path
+from .machine_links import LinkArgs, LinkShape, link_problems
+from .node_template import Taint, TaintArgs, TaintShape, checked_taints
 
 
 class MachineArgs(TypedDict):
@@ -26,13 +26,21 @@ class MachineArgs(TypedDict):
     public_address: NotRequired[str]
     """IPv4 address at which operators and this program reach the machine, where it is not `address`."""
     install_disk: NotRequired[str]
-    """Disk that Talos is installed on; everything on it is lost. Default `/dev/sda`."""
+    """Path of the disk that Talos is installed on; everything on it is lost. Default `/dev/sda`."""
+    install_disk_selector: NotRequired[DiskSelectorArgs]
+    """What that disk is like, in place of its path, which can change with the next boot."""
+    links: NotRequired[Sequence[LinkArgs]]
+    """Network links: addresses, bonds, VLANs. Left out, every physical link takes an address by DHCP. Needs a config
+    contract of 1.12 or later."""
     labels: NotRequired[Mapping[str, str]]
     """Labels of the node."""
     annotations: NotRequired[Mapping[str, str]]
     """Annotations of the node."""
+    taints: NotRequired[Sequence[TaintArgs]]
+    """Taints of the node. A worker registers with them; on a node that is there already they change nothing."""
     config_patches: NotRequired[Sequence[pulumi.Input[str]]]
-    """Further Talos patches (YAML, strategic merge) for this machine alone. Treated as secrets."""
+    """Further Talos patches (YAML, strategic merge) for this machine alone. What the other inputs say wins over them.
+    Treated as secrets."""
 
 
 def _name(value: str) -> str:
@@ -48,12 +56,6 @@ def _address(value: str) -> str:
         return str(IPv4Address(value))
     except ValueError:
         raise ValueError("must be an IPv4 address, such as 192.0.2.11") from None
-
-
-def _disk(value: str) -> str:
-    if not re.fullmatch(r"/dev/\S+", value):
-        raise ValueError(f"must be the path of a disk, such as {DEFAULT_INSTALL_DISK}")
-    return value
 
 
 def _network(value: Any) -> Any:
@@ -76,10 +78,30 @@ class MachineShape(Shape):
     name: Name
     address: Address
     public_address: Address | None = None
-    install_disk: Annotated[str, AfterValidator(_disk)] = DEFAULT_INSTALL_DISK
+    install_disk: Annotated[str, AfterValidator(disk_path)] | None = None
+    install_disk_selector: DiskSelectorShape | None = None
+    links: tuple[LinkShape, ...] = ()
     labels: Mapping[str, str] = Field(default_factory=dict)
     annotations: Mapping[str, str] = Field(default_factory=dict)
+    taints: tuple[TaintShape, ...] = ()
     config_patches: Patches = ()
+
+    @field_validator("taints")
+    @classmethod
+    def _taints_that_a_node_can_have(cls, taints: tuple[TaintShape, ...]) -> tuple[TaintShape, ...]:
+        checked_taints(taints)
+        return taints
+
+    @model_validator(mode="after")
+    def _one_disk(self) -> "MachineShape":
+        if self.install_disk is not None and self.install_disk_selector is not None:
+            raise ValueError("install_disk and install_disk_selector exclude each other: give one")
+        return self
+
+    @property
+    def checked_taints(self) -> tuple[Taint, ...]:
+        """Return the taints in their one order."""
+        return checked_taints(self.taints)
 
     @property
     def reached_at(self) -> str:
@@ -113,6 +135,7 @@ def machine_problems(
             if address in owners:
                 problems.append(f"{machine.name} and {owners[address]} have the same address {address}")
             owners.setdefault(address, machine.name)
+        problems += [f"{machine.name}: {problem}" for problem in link_problems(machine.links, machine.address)]
     ranges = list(taken)
     for machine in machines:
         own = IPv4Address(machine.address)

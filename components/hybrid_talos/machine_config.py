@@ -18,6 +18,8 @@ __all__ = [
     "Patch",
     "accepts_hostname_off",
     "documents_of",
+    "has_documents",
+    "has_environment_document",
     "has_hostname_document",
     "hostname_from_platform",
     "identity",
@@ -28,7 +30,6 @@ __all__ = [
     "node_ip",
     "node_labels",
     "register_with_taints",
-    "registry_mirrors",
     "render",
     "static_hostname",
     "value_at",
@@ -93,9 +94,19 @@ def accepts_hostname_off(talos_version: str) -> bool:
     return version >= parse(first_good)
 
 
+def has_documents(talos_version: str) -> bool:
+    """Return whether this Talos has documents of their own for host names, networks, clocks and registries."""
+    return parse(talos_version) >= parse(FIRST_TALOS_WITH_DOCUMENTS)
+
+
 def has_hostname_document(talos_version: str) -> bool:
     """Return whether this Talos knows the document `HostnameConfig`."""
-    return parse(talos_version) >= parse(FIRST_TALOS_WITH_DOCUMENTS)
+    return has_documents(talos_version)
+
+
+def has_environment_document(talos_version: str) -> bool:
+    """Return whether this Talos knows the document `EnvironmentConfig`."""
+    return parse(talos_version) >= parse("1.13.0")
 
 
 def hostname_from_platform(talos_version: str) -> Document:
@@ -117,29 +128,6 @@ def static_hostname(name: str, contract: str) -> Document:
     if has_hostname_document(contract):
         return {"apiVersion": "v1alpha1", "kind": "HostnameConfig", "auto": "off", "hostname": name}
     return {"machine": {"network": {"hostname": name}}}
-
-
-def registry_mirrors(mirrors: Mapping[str, Sequence[str]], contract: str) -> list[Document]:
-    """Return the patch that sends image pulls to mirrors: registry host to mirror URLs, tried in order.
-
-    From 1.12 on each registry is a document `RegistryMirrorConfig`; `machine.registries` is deprecated since.
-    ``contract`` is the version that the configuration was generated for.
-    """
-    if not mirrors:
-        return []
-    if has_hostname_document(contract):
-        return [
-            {
-                "apiVersion": "v1alpha1",
-                "kind": "RegistryMirrorConfig",
-                "name": registry,
-                "endpoints": [{"url": url} for url in mirrors[registry]],
-            }
-            for registry in sorted(mirrors)
-        ]
-    return [
-        {"machine": {"registries": {"mirrors": {host: {"endpoints": list(urls)} for host, urls in mirrors.items()}}}}
-    ]
 
 
 def without(document: Document, *path: str) -> Document:

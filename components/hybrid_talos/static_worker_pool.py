@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, cast
+from urllib.parse import urlsplit
 
 import pulumi
 import pulumiverse_talos as talos
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from . import cluster_patches as patches
 from . import control_plane_config as config
 from ._contract import BadInputs, Shape, check
 from .machine import MachineArgs, MachineShape, Network, Patches, machine_problems
-from .machine_config import value_at
+from .machine_config import has_environment_document, value_at
 from .mesh_location import MeshLocation
 from .node_template import label_problem
+from .site import SiteArgs, SiteShape, secret_or_none
 from .talos_yaml import load
+from .versions import minor, text
 
 
 class StaticWorkerPoolArgs(TypedDict):
@@ -31,8 +35,14 @@ class StaticWorkerPoolArgs(TypedDict):
     """Ranges of the machines' own addresses: the kubelet takes none outside them. Left out, any is taken."""
     location: NotRequired[pulumi.Input[MeshLocation]]
     """The machines' place in the mesh; one of NetworkMesh.locations."""
+    site: NotRequired[SiteArgs]
+    """What the network around the workers asks of them: name servers, clocks, a proxy."""
+    config_contract: NotRequired[str]
+    """Talos minor, such as `1.13`, whose form `machine_config` has: HAControlPlane's `config_contract`. Needed with
+    `site.proxy` alone."""
     config_patches: NotRequired[Sequence[pulumi.Input[str]]]
-    """Further Talos patches (YAML, strategic merge) for every worker of the pool. Treated as secrets."""
+    """Further Talos patches (YAML, strategic merge) for every worker of the pool. What the other inputs say wins over
+    them. Treated as secrets."""
     graceful_removal: NotRequired[bool]
     """Whether a worker that is removed is drained before it is reset. Default true. Set false, and run `pulumi up`,
     before the whole cluster is taken down: there is nowhere left to move pods to."""
@@ -41,11 +51,26 @@ class StaticWorkerPoolArgs(TypedDict):
 class _Shape(Shape):
     workers: tuple[MachineShape, ...] = Field(min_length=1)
     node_subnets: tuple[Network, ...] = ()
+    site: SiteShape = SiteShape()
+    config_contract: str | None = None
     config_patches: Patches = ()
     graceful_removal: bool = True
 
+    @field_validator("config_contract")
+    @classmethod
+    def _contract(cls, value: str | None) -> str | None:
+        return value if value is None else text(minor(value))
+
+    @property
+    def own_names(self) -> list[str]:
+        """Return what the workers reach without a proxy, beside what their configuration says."""
+        workers = sorted(self.workers, key=lambda worker: worker.name)
+        return [*(address for worker in workers for address in worker.addresses), *map(str, self.node_subnets)]
+
     @model_validator(mode="after")
     def _fit_together(self) -> "_Shape":
+        if self.site.proxy is not None and self.config_contract is None:
+            raise ValueError("config_contract: required with site.proxy, which has another form in each")
         problems = [f"workers: {problem}" for problem in machine_problems(self.workers, self.node_subnets)]
         problems += [
             f"workers: {worker.name}: labels.{key}: {problem}"
@@ -72,6 +97,17 @@ def has_hostname_document(machine_config: str) -> bool:
     return any(document.get("kind") == "HostnameConfig" for document in documents)
 
 
+def cluster_names(machine_config: str) -> list[str]:
+    """Return the cluster's own names and ranges out of a worker's configuration: nothing of it that is secret."""
+    for document in load(machine_config, "machine_config"):
+        if "kind" not in document:
+            endpoint = urlsplit(str(value_at(document, "cluster", "controlPlane", "endpoint") or "")).hostname
+            network = value_at(document, "cluster", "network") or {}
+            ranges = [*(network.get("podSubnets") or ()), *(network.get("serviceSubnets") or ())]
+            return [*([endpoint] if endpoint else ()), *map(str, ranges)]
+    return []
+
+
 class StaticWorkerPool(pulumi.ComponentResource):
     """Workers on machines that exist, each with its own name, disk and address, which join a cluster.
 
@@ -91,9 +127,10 @@ class StaticWorkerPool(pulumi.ComponentResource):
         by_document = pulumi.Output.unsecret(base.apply(has_hostname_document))
         client = pulumi.Output.secret(args["client_configuration"]).apply(config.provider_form)
         shared: list[pulumi.Input[str]] = []
+        if "site" in args:
+            shared.append(_site_patch(shape, by_document, base))
         if "location" in args:
             shared.append(pulumi.Output.from_input(args["location"]).apply(config.location_patch))
-        shared += [pulumi.Output.secret(patch) for patch in shape.config_patches]
 
         applied = [
             talos.machine.ConfigurationApply(
@@ -103,9 +140,10 @@ class StaticWorkerPool(pulumi.ComponentResource):
                 client_configuration=cast(Any, client),
                 machine_configuration_input=base,
                 config_patches=[
-                    _own_patch(by_document, worker, args["installer_image"], shape),
+                    # Typed inputs come after patches and win over them.
+                    *(pulumi.Output.secret(patch) for patch in (*shape.config_patches, *worker.config_patches)),
                     *shared,
-                    *(pulumi.Output.secret(patch) for patch in worker.config_patches),
+                    _own_patch(by_document, worker, args["installer_image"], shape),
                 ],
                 apply_mode="auto",
                 # Stored by an earlier update, since the provider reads it from the state. Back to maintenance mode,
@@ -125,18 +163,33 @@ class StaticWorkerPool(pulumi.ComponentResource):
         self.register_outputs({"nodeNames": self.node_names})
 
 
+def _site_patch(shape: _Shape, by_document: pulumi.Output[bool], base: pulumi.Output[str]) -> pulumi.Output[str]:
+    # Names and ranges alone, so the patch is a secret only with a password in it.
+    names = pulumi.Output.unsecret(base.apply(cluster_names))
+    password = secret_or_none(shape.site.password)
+    return pulumi.Output.all(documents=by_document, names=names, password=password).apply(
+        lambda known: patches.render(
+            shape.site.documents(
+                documents=known["documents"],
+                environment_document=has_environment_document(shape.config_contract or "1.12"),
+                own=[*known["names"], *shape.own_names],
+                password=known["password"],
+            )
+        )
+    )
+
+
 def _own_patch(
     by_document: pulumi.Output[bool], worker: MachineShape, installer_image: pulumi.Input[str], shape: _Shape
 ) -> pulumi.Output[str]:
     return pulumi.Output.all(by_document, installer_image).apply(
-        lambda values: config.render(
-            config.one_machine(
-                name=worker.name,
+        lambda values: patches.render(
+            patches.one_machine(
+                worker,
                 hostname_document=values[0],
-                install_disk=worker.install_disk,
                 installer_image=values[1],
-                labels=worker.labels,
-                annotations=worker.annotations,
+                # The base has no install section.
+                generated_disk=False,
                 node_subnets=[str(subnet) for subnet in shape.node_subnets],
             )
         )

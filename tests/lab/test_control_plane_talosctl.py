@@ -10,6 +10,7 @@ from typing import Any
 
 import pulumi
 import pytest
+import trustme
 import yaml
 from hybrid_talos.ha_control_plane import HAControlPlane
 from hybrid_talos.static_worker_pool import StaticWorkerPool
@@ -22,6 +23,18 @@ pytestmark = pytest.mark.real
 IMAGE = "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba:v1.14.0"
 MIRRORS = {"docker.io": ["https://mirror.gcr.io"], "registry.k8s.io": ["http://10.0.0.9:5000"]}
 LOCATION = {"config_patch": "machine:\n  nodeAnnotations:\n    kilo.squat.ai/location: rack\n"}
+CA = trustme.CA().cert_pem.bytes().decode()
+LINKS = [
+    {"name": "left", "mac_address": "02:00:5e:10:00:01"},
+    {"name": "bond0", "mtu": 9000, "bond": {"links": ["left", "eno2"], "mode": "802.3ad", "hash_policy": "layer3+4"}},
+    {
+        "name": "bond0.20",
+        "vlan": {"parent": "bond0", "id": 20},
+        "addresses": ["192.0.2.13/24"],
+        "routes": [{"gateway": "192.0.2.1"}, {"destination": "198.51.100.0/24", "gateway": "192.0.2.9", "metric": 5}],
+    },
+    {"name": "eno9", "dhcp": True},
+]
 VERSIONS = {"1.13": ("1.14.0", "1.36.3"), "1.12": ("1.12.9", "1.35.4"), "1.11": ("1.11.5", "1.34.1")}
 
 
@@ -143,17 +156,35 @@ def cluster(request: pytest.FixtureRequest, contract: str) -> tuple[RealTalos, s
     if request.param == "vip on a named link":
         endpoint["interface"] = "enp1s0"
     recorder = RealTalos(contract)
+    rich = contract != "1.11"
+    site: Any = {
+        "nameservers": ["192.0.2.53"],
+        "search_domains": ["demo.example.com"],
+        "ntp_servers": ["ntp.example.com"],
+        "proxy": {"url": "http://proxy.example.com:3128", "username": "me", "password": "a:b"},
+    }
+    planes: list[dict[str, Any]] = [
+        {"name": f"cp-{n}", "address": f"192.0.2.1{n}", "annotations": {"example.com/no": str(n)}} for n in (1, 2, 3)
+    ]
+    # Each in another way, so that all of them are looked at.
+    planes[1] |= {
+        "install_disk_selector": {"size": ">= 100GB", "type": "nvme", "model": "WDC*"},
+        "taints": [{"key": "example.com/only", "value": "x", "effect": "NoSchedule"}],
+    }
+    planes[2] |= {"links": LINKS} if rich else {}
     args: Any = {
         "cluster_name": "demo",
         "talos_version": talos_version,
         "config_contract": contract,
         "kubernetes_version": kubernetes_version,
         "endpoint": endpoint,
-        "control_planes": [
-            {"name": f"cp-{n}", "address": f"192.0.2.1{n}", "annotations": {"example.com/no": str(n)}}
-            for n in (1, 2, 3)
-        ],
+        "control_planes": planes,
         "installer_image": IMAGE,
+        "site": site,
+        "registries": {"10.0.0.9:5000": {"username": "robot", "password": "p: 'x'", "ca": CA}},
+        "mirror_fallback": False,
+        "trusted_roots": [CA],
+        "component_images": {"registry": "10.0.0.9:5000/k8s", "coredns": "10.0.0.9:5000/k8s/coredns:v1.12.1"},
         "node_subnets": ["192.0.2.0/24"],
         "service_cidr": "10.96.0.0/16",
         "location": LOCATION,
@@ -168,6 +199,11 @@ def cluster(request: pytest.FixtureRequest, contract: str) -> tuple[RealTalos, s
         workers: Any = [
             {"name": f"worker-{n}", "address": f"192.0.2.2{n}", "labels": {"example.com/row": "1e3"}} for n in (1, 2)
         ]
+        workers[1] |= {
+            "install_disk_selector": {"serial": "S*", "bus_path": "/pci0000:00/*", "wwid": "naa.*"},
+            "taints": [{"key": "example.com/only", "effect": "NoExecute"}],
+            **({"links": [{"name": "eno1", "mac_address": "02:00:5e:10:00:01", "dhcp": True}]} if rich else {}),
+        }
         StaticWorkerPool(
             "pool",
             {
@@ -177,6 +213,8 @@ def cluster(request: pytest.FixtureRequest, contract: str) -> tuple[RealTalos, s
                 "installer_image": IMAGE,
                 "node_subnets": ["192.0.2.0/24"],
                 "location": LOCATION,
+                "site": site,
+                "config_contract": contract,
             },
         )
         return {"worker": control_plane.worker_machine_config}
@@ -224,6 +262,8 @@ def test_worker_base_lets_a_machine_join(cluster: tuple[RealTalos, str]) -> None
 def test_worker_base_leaves_disk_name_address_and_place_to_the_machine(cluster: tuple[RealTalos, str]) -> None:
     _, worker = cluster
     config = _documents(worker)[0]
+    assert config["machine"]["kubelet"]["image"].startswith("10.0.0.9:5000/k8s/kubelet:v")
+    assert "proxy.example.com" not in worker
     assert "install" not in config["machine"]
     assert "nodeIP" not in config["machine"]["kubelet"]
     assert "nodeAnnotations" not in config["machine"]
@@ -253,6 +293,10 @@ def test_control_planes_have_what_was_asked_for(cluster: tuple[RealTalos, str]) 
     assert {host, "192.0.2.11", "192.0.2.12", "192.0.2.13", "api.example.com"} <= set(config["machine"]["certSANs"])
     assert set(config["machine"]["certSANs"]) <= set(config["cluster"]["apiServer"]["certSANs"])
     assert config["cluster"]["network"]["cni"] == {"name": "none"}
+    assert config["cluster"]["apiServer"]["image"].startswith("10.0.0.9:5000/k8s/kube-apiserver:v")
+    assert config["cluster"]["coreDNS"]["image"] == "10.0.0.9:5000/k8s/coredns:v1.12.1"
+    assert config["machine"]["install"]["diskSelector"] == {"size": ">= 100GB", "type": "nvme", "model": "WDC*"}
+    assert "disk" not in config["machine"]["install"]
     assert config["cluster"]["network"]["serviceSubnets"] == ["10.96.0.0/16"]
     assert config["cluster"]["network"]["podSubnets"] == ["10.244.0.0/16"]
     assert config["machine"]["install"]["image"] == IMAGE
@@ -290,3 +334,17 @@ def test_mirrors_reach_every_machine(cluster: tuple[RealTalos, str], contract: s
                 if d.get("kind") == "RegistryMirrorConfig"
             }
         assert mirrors == MIRRORS
+
+
+def test_no_document_is_of_a_release_that_the_contract_does_not_know(
+    cluster: tuple[RealTalos, str], contract: str
+) -> None:
+    """The real talosctl is 1.13 and reads them all, so this looks at the kinds that older machines lack."""
+    recorder, _ = cluster
+    kinds = {d["kind"] for machine in MACHINES for d in _documents(recorder.machine(machine)) if "kind" in d}
+    if contract == "1.11":
+        assert kinds == {"TrustedRootsConfig"}
+    assert ("EnvironmentConfig" in kinds) is (contract == "1.13")
+    assert ("BondConfig" in kinds) is (contract != "1.11")
+    env = [d["machine"].get("env") for m in MACHINES for d in _documents(recorder.machine(m)) if "kind" not in d]
+    assert all(env) if contract != "1.13" else not any(env)

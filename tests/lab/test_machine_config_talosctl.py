@@ -9,11 +9,17 @@ import yaml
 from hybrid_talos import machine_config as mc
 from hybrid_talos.node_template import Taint, node_template
 from hybrid_talos.pool_config import pool_config
-from hybrid_talos.talos_yaml import dump
+from hybrid_talos.registries import mirror_documents
+from hybrid_talos.talos_yaml import Document, dump
 
 from lab.tools import provide
 
 pytestmark = pytest.mark.real
+
+
+def registry_mirrors(mirrors: dict[str, list[str]], contract: str) -> list[Document]:
+    return mirror_documents(mirrors, documents=mc.has_documents(contract), fallback=True)
+
 
 Talosctl = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -104,12 +110,12 @@ PATCHES: dict[str, list[mc.Patch]] = {
         "machine: {network: {interfaces: [{interface: eth1, addresses: [192.0.2.10/24]}]}}",
     ],
     "mirrors": [
-        mc.registry_mirrors({"docker.io": ["https://a.example.com"], "ghcr.io": ["https://g.example.com"]}, "1.13"),
-        mc.registry_mirrors({"docker.io": ["https://b.example.com"]}, "1.13"),
+        registry_mirrors({"docker.io": ["https://a.example.com"], "ghcr.io": ["https://g.example.com"]}, "1.13"),
+        registry_mirrors({"docker.io": ["https://b.example.com"]}, "1.13"),
     ],
     "older mirrors": [
-        mc.registry_mirrors({"docker.io": ["https://a.example.com"]}, "1.11"),
-        mc.registry_mirrors({"docker.io": ["https://b.example.com"], "quay.io": ["https://q.example.com"]}, "1.11"),
+        registry_mirrors({"docker.io": ["https://a.example.com"]}, "1.11"),
+        registry_mirrors({"docker.io": ["https://b.example.com"], "quay.io": ["https://q.example.com"]}, "1.11"),
     ],
     "host name off": [mc.hostname_from_platform("1.14.0")],
     "host name": [mc.static_hostname("cp-1", "1.13")],
@@ -173,7 +179,7 @@ def validated(talosctl: Talosctl, folder: Path, config: str) -> subprocess.Compl
 def test_a_pools_configuration_is_valid_in_the_cloud(
     contract: str, version: str, talosctl: Talosctl, generated: Callable[..., str], tmp_path: Path
 ) -> None:
-    mirrors = mc.registry_mirrors({"docker.io": ["https://mirror.example.com"]}, contract)
+    mirrors = registry_mirrors({"docker.io": ["https://mirror.example.com"]}, contract)
     done = validated(talosctl, tmp_path, finished(generated(contract), version, mirrors))
     assert done.returncode == 0, done.stderr
 

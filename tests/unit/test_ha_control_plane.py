@@ -438,10 +438,15 @@ def test_only_control_planes_offer_the_talos_api_to_pods_and_only_to_read() -> N
     assert "kubernetesTalosAPIAccess" not in worker
 
 
-@pytest.mark.parametrize(("cni", "expected"), [(None, "flannel"), (Cni.FLANNEL, "flannel"), ("cilium", "none")])
-def test_pod_network_and_ranges(cni: Any, expected: str) -> None:
-    recorder, _ = built(**({"cni": cni} if cni else {}), pod_cidr="10.40.0.0/16", service_cidr="10.41.0.0/16")
-    assert value(patches_of(recorder, "cp-1"), "cluster", "network", "cni") == {"name": expected}
+@pytest.mark.parametrize(("cni", "expected"), [(None, []), (Cni.FLANNEL, []), ("cilium", [{"name": "none"}])])
+def test_pod_network_is_talos_own_unless_another_is_asked_for(cni: Any, expected: Any) -> None:
+    recorder, _ = built(**({"cni": cni} if cni else {}))
+    networks = [
+        document["cluster"]["network"]
+        for document in patches_of(recorder, "cp-1")
+        if "cluster" in document and "network" in document["cluster"]
+    ]
+    assert [network["cni"] for network in networks if "cni" in network] == expected
 
 
 def test_workers_get_the_ranges_too_since_their_dns_and_address_follow_from_them() -> None:
@@ -514,13 +519,13 @@ def test_location_is_told_to_control_planes_and_not_to_the_worker_base() -> None
     assert "kilo" not in str(generated(recorder, "worker")["configPatches"])
 
 
-def test_given_patches_come_last() -> None:
+def test_given_patches_come_first_so_that_typed_inputs_win() -> None:
     control_planes = members()
     control_planes[0]["config_patches"] = ["machine: {sysctls: {a: own}}"]
     recorder, _ = built(control_planes=control_planes, config_patches=["machine: {sysctls: {a: all}}"])
     texts = plain(recorder.of_type("apply")["cp-cp-1-config"]["configPatches"])
-    assert texts[-1] == "machine: {sysctls: {a: own}}"
-    assert "machine: {sysctls: {a: all}}" in texts
+    assert texts[:2] == ["machine: {sysctls: {a: all}}", "machine: {sysctls: {a: own}}"]
+    assert "kubePrism" in texts[2]
     assert len(plain(recorder.of_type("apply")["cp-cp-2-config"]["configPatches"])) == len(texts) - 1
 
 

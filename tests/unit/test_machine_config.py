@@ -1,6 +1,7 @@
 import pytest
 from hybrid_talos import machine_config as mc
 from hybrid_talos._contract import BadInputs
+from hybrid_talos.registries import mirror_documents
 from hybrid_talos.talos_yaml import dump, load
 from pool_recorder import generated_worker
 from yaml import safe_load_all
@@ -214,12 +215,12 @@ def test_a_static_hostname_goes_where_the_contract_has_it():
 
 def test_registry_mirrors_are_documents_from_contract_1_12_on():
     mirrors = {"ghcr.io": ["https://g.example.com"], "docker.io": ["https://a.example.com", "https://b.example.com"]}
-    documents = mc.registry_mirrors(mirrors, "1.13")
+    documents = mirror_documents(mirrors, documents=True, fallback=True)
     assert [(document["kind"], document["name"]) for document in documents] == [
         ("RegistryMirrorConfig", "docker.io"),
         ("RegistryMirrorConfig", "ghcr.io"),
     ]
     assert documents[0]["endpoints"] == [{"url": "https://a.example.com"}, {"url": "https://b.example.com"}]
-    (old,) = mc.registry_mirrors(mirrors, "1.11")
+    (old,) = mirror_documents(mirrors, documents=False, fallback=True)
     assert old["machine"]["registries"]["mirrors"]["docker.io"] == {"endpoints": mirrors["docker.io"]}
-    assert mc.registry_mirrors({}, "1.13") == []
+    assert mirror_documents({}, documents=True, fallback=True) == []

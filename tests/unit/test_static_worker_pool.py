@@ -5,8 +5,9 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
-from hybrid_talos import control_plane_config as config
+from hybrid_talos import cluster_patches as patches
 from hybrid_talos._contract import BadInputs
+from hybrid_talos.machine import MachineShape
 from hybrid_talos.static_worker_pool import StaticWorkerPool, has_hostname_document
 from pulumi.provider.experimental.analyzer import Analyzer
 from talos_recorder import CONTROL_PLANE, OLD_WORKER, SECRETS, WORKER, Recorder, is_secret, plain, run
@@ -101,7 +102,7 @@ def test_before_112_the_name_stands_in_the_network_section() -> None:
     assert document["machine"]["network"] == {"hostname": "worker-1"}
 
 
-def test_location_and_given_patches_follow_our_own() -> None:
+def test_given_patches_come_first_so_that_typed_inputs_win() -> None:
     workers = machines()
     workers[1]["config_patches"] = ["machine: {sysctls: {a: own}}"]
     recorder, _ = built(
@@ -110,7 +111,8 @@ def test_location_and_given_patches_follow_our_own() -> None:
         config_patches=["machine: {sysctls: {a: all}}"],
     )
     own = plain(recorder.of_type("apply")["pool-worker-2-config"]["configPatches"])
-    assert own[1:] == [LOCATION["config_patch"], "machine: {sysctls: {a: all}}", "machine: {sysctls: {a: own}}"]
+    assert own[:3] == ["machine: {sysctls: {a: all}}", "machine: {sysctls: {a: own}}", LOCATION["config_patch"]]
+    assert "worker-2" in own[3]
     assert len(plain(recorder.of_type("apply")["pool-worker-1-config"]["configPatches"])) == 3
     # The wire of mocks marks a list as a whole as soon as one of its entries is marked.
     assert is_secret(recorder.of_type("apply")["pool-worker-1-config"]["configPatches"])
@@ -201,9 +203,7 @@ def test_sees_where_a_configuration_carries_the_name() -> None:
 
 def test_refuses_an_empty_installer_image() -> None:
     with pytest.raises(BadInputs, match="installer_image: is empty"):
-        config.one_machine(
-            name="w", hostname_document=True, install_disk="/dev/sda", installer_image="", labels={}, annotations={}
-        )
+        patches.one_machine(MachineShape(name="w", address="192.0.2.1"), hostname_document=True, installer_image="")
 
 
 def test_schema_describes_every_input_and_output() -> None:
