@@ -1,6 +1,7 @@
 """The Alibaba half of a stack: networks, images, pools and their autoscalers, region by region."""
 
 import pulumi
+from hybrid_talos.aliyun_disk import AliyunZonePolicy
 from hybrid_talos.aliyun_image import AliyunImageArgs
 from hybrid_talos.aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import AliyunAutoscalerArgs, ClusterAutoscaler, ClusterAutoscalerArgs
@@ -28,18 +29,20 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     pools: dict[str, AliyunWorkerPool] = {}
     pool_regions: dict[str, str] = {}
     for net in networks:
-        network = vpc.Network(
-            net.name,
-            vpc_name=f"{settings.cluster.name}-{net.name}",
-            cidr_block=str(net.cidr),
-            tags=tags,
-            opts=pulumi.ResourceOptions(provider=providers[net.region]),
-        )
+        network_id: pulumi.Input[str] | None = by_name[net.pools[0]].vpc_id
+        if network_id is None:
+            network_id = vpc.Network(
+                net.name,
+                vpc_name=f"{settings.cluster.name}-{net.name}",
+                cidr_block=str(net.cidr),
+                tags=tags,
+                opts=pulumi.ResourceOptions(provider=providers[net.region]),
+            ).id
         for name in sorted(net.pools):
             pool_regions[name] = net.region
             pools[name] = AliyunWorkerPool(
                 f"aliyun-{name}",
-                _pool_args(settings, by_name[name], net, joined, images[net.region], network),
+                _pool_args(settings, by_name[name], net, joined, images[net.region], network_id),
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[providers[net.region]], depends_on=list(joined.ready)),
             )
@@ -119,13 +122,13 @@ def _pool_args(
     net: CloudNetwork,
     joined: Joined,
     image: TalosImage,
-    network: vpc.Network,
+    network_id: pulumi.Input[str],
 ) -> AliyunWorkerPoolArgs:
     aliyun = settings.aliyun
     assert aliyun is not None
     args: AliyunWorkerPoolArgs = {
         "region": net.region,
-        "vpc_id": network.id,
+        "vpc_id": network_id,
         "zones": {zone: str(cidr) for zone, cidr in sorted(pool.zones.items())},
         "instance_types": list(pool.instance_types),
         "min_size": pool.min_size,
@@ -140,6 +143,16 @@ def _pool_args(
         "vpc_cidr": str(net.cidr),
         "tags": {**aliyun.tags, "hybrid-talos-cluster": settings.cluster.name},
     }
+    if pool.data_disk_sizes_gb:
+        args["data_disk_sizes_gb"] = list(pool.data_disk_sizes_gb)
+    if pool.zone_policy is not AliyunZonePolicy.BALANCE:
+        args["zone_policy"] = pool.zone_policy
+    if pool.vswitch_ids:
+        args["vswitch_ids"] = dict(sorted(pool.vswitch_ids.items()))
+    if pool.role_name is not None:
+        args["role_name"] = pool.role_name
+    if pool.talos_api_allowed_cidrs:
+        args["talos_api_allowed_cidrs"] = [str(cidr) for cidr in pool.talos_api_allowed_cidrs]
     if pool.spot is not None:
         args["spot"] = spot_args(pool.spot)
     if pool.system_disk_category is not None:

@@ -57,18 +57,20 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     }
     pools: dict[str, AzureWorkerPool] = {}
     for net in networks:
-        vnet = network.VirtualNetwork(
-            net.name,
-            resource_group_name=group.name,
-            location=net.region,
-            address_space={"address_prefixes": [str(net.cidr)]},
-            tags=tags,
-            opts=pulumi.ResourceOptions.merge(
-                inside,
-                # Subnets are resources of their own, owned by the pools; an inline list would remove them.
-                pulumi.ResourceOptions(ignore_changes=["subnets"]),
-            ),
-        )
+        vnet = None
+        if by_name[net.pools[0]].subnet_id is None:
+            vnet = network.VirtualNetwork(
+                net.name,
+                resource_group_name=group.name,
+                location=net.region,
+                address_space={"address_prefixes": [str(net.cidr)]},
+                tags=tags,
+                opts=pulumi.ResourceOptions.merge(
+                    inside,
+                    # Subnets are resources of their own, owned by the pools; an inline list would remove them.
+                    pulumi.ResourceOptions(ignore_changes=["subnets"]),
+                ),
+            )
         for name in sorted(net.pools):
             pools[name] = AzureWorkerPool(
                 f"azure-{name}",
@@ -144,14 +146,13 @@ def _pool_args(
     joined: Joined,
     images: dict[Arch, TalosImage],
     group: resources.ResourceGroup,
-    vnet: network.VirtualNetwork,
+    vnet: network.VirtualNetwork | None,
 ) -> AzureWorkerPoolArgs:
     azure = settings.azure
     assert azure is not None
     args: AzureWorkerPoolArgs = {
         "resource_group_name": group.name,
         "location": net.region,
-        "virtual_network_name": vnet.name,
         "subnet_cidr": str(pool.subnet_cidr),
         "vm_size": pool.vm_size,
         "min_size": pool.min_size,
@@ -175,6 +176,8 @@ def _pool_args(
         args["accelerated_networking"] = True
     if pool.talos_api_allowed_cidrs:
         args["talos_api_allowed_cidrs"] = [str(cidr) for cidr in pool.talos_api_allowed_cidrs]
+    if vnet is not None:
+        args["virtual_network_name"] = vnet.name
     if pool.subnet_id is not None:
         args["subnet_id"] = pool.subnet_id
     if pool.spot is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Annotated
 
-from hybrid_talos.aliyun_disk import AliyunDiskCategory
+from hybrid_talos.aliyun_disk import AliyunDiskCategory, AliyunZonePolicy
 from pydantic import Field
 
 from .settings_base import Network, Patch, Section, TrustedUrl, form
@@ -60,6 +60,18 @@ class AliyunPool(Section):
     """cloud_essd, cloud_ssd or cloud_efficiency; left out for the library's choice."""
     system_disk_size_gb: int | None = Field(default=None, ge=20, le=2048)
     """Size of the system disk in GiB; left out for the library's choice."""
+    data_disk_sizes_gb: tuple[Annotated[int, Field(ge=20, le=32768)], ...] = Field(default=(), max_length=16)
+    """Sizes in GiB of further disks that go with their machine; a UserVolumeConfig in configPatches uses them."""
+    zone_policy: AliyunZonePolicy = AliyunZonePolicy.BALANCE
+    """BALANCE or COST_OPTIMIZED; a change replaces the group with its machines."""
+    vswitch_ids: Mapping[AliyunZone, Annotated[str, form(r"vsw-[a-z0-9]+", "be the id of a vSwitch")]] = {}
+    """vSwitches that exist, one for each of zones, for the pool to use instead of its own; with vpcId."""
+    vpc_id: Annotated[str, form(r"vpc-[a-z0-9]+", "be the id of a VPC")] | None = None
+    """VPC that exists, with the range vpcCidr, to use instead of one of the stack's; the same for all pools in it."""
+    role_name: Annotated[str, form(r"[A-Za-z0-9-]+", "be the name of a RAM role", 64)] | None = None
+    """RAM role of the machines, which every pod on them can use."""
+    talos_api_allowed_cidrs: tuple[Network, ...] = Field(default=(), max_length=20)
+    """Ranges outside that may reach the machines' Talos API for diagnosis, each a /8 or smaller."""
     config_patches: tuple[Patch, ...] = ()
     """Talos patches for the machines of this pool."""
 

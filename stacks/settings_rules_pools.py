@@ -7,9 +7,10 @@ from hybrid_talos.address_plan import ALIYUN_RESERVED, AZURE_RESERVED, room
 from hybrid_talos.aliyun_instance_types import instance_type_problems
 from hybrid_talos.arch import Arch
 from hybrid_talos.autoscaler_tags import alibaba_tag_problems, azure_tags
-from hybrid_talos.azure_sizes import WIDEST_DIAGNOSIS, SystemDisk, is_arm_size, machine_problems, size_problems
+from hybrid_talos.azure_sizes import SystemDisk, is_arm_size, machine_problems, size_problems
 from hybrid_talos.node_template import Taint as NodeTaint
 from hybrid_talos.node_template import node_template
+from hybrid_talos.pool_inputs import WIDEST_DIAGNOSIS
 
 from .settings_aliyun import AliyunPool, AliyunSettings
 from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
@@ -30,6 +31,7 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
     if tree.azure is not None:
         yield _azure_region(tree.azure)
         pools = part(tree.azure, lambda a: a.pools) or ()
+        yield _azure_subnets(tree.azure)
         yield _names("azure", [part(pool, lambda p: p.name) for pool in pools])
         for index, pool in enumerate(pools):
             path = f"azure.pools[{index}]"
@@ -39,13 +41,14 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
             yield _azure_size(path, pool)
             yield _azure_arch(path, tree, pool)
             yield _azure_machine(path, pool)
-            yield _azure_diagnosis(path, pool)
+            yield _diagnosis(path, pool)
             yield _twice(path, part(pool, lambda p: p.taints) or ())
             yield _azure_tags(path, tree.azure, pool)
     if tree.aliyun is not None:
         groups = part(tree.aliyun, lambda a: a.pools) or ()
         yield _names("aliyun", [part(group, lambda p: p.name) for group in groups])
         yield _aliyun_arch(tree)
+        yield _aliyun_vpcs(tree.aliyun)
         for index, group in enumerate(groups):
             path = f"aliyun.pools[{index}]"
             yield _sizes(path, group, ALIYUN_MOST, "a scaling group")
@@ -53,6 +56,8 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
             yield _aliyun_vswitches(path, group)
             yield _aliyun_zones(path, tree.aliyun, group)
             yield _aliyun_types(path, group)
+            yield _aliyun_switches(path, group)
+            yield _diagnosis(path, group)
             yield _twice(path, part(group, lambda p: p.taints) or ())
             yield _aliyun_taints(path, group)
             yield _aliyun_tags(path, tree.aliyun, group)
@@ -100,6 +105,16 @@ def _camel(error: str) -> str:
     return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: _SNAKE.sub(lambda at: at[1].upper(), word[0]), error)
 
 
+def _diagnosis(path: str, pool: AzurePool | AliyunPool) -> Iterator[Problem]:
+    for index, cidr in enumerate(pool.talos_api_allowed_cidrs):
+        if cidr.prefixlen < WIDEST_DIAGNOSIS:
+            yield Problem(
+                f"{path}.talosApiAllowedCidrs[{index}]",
+                f"{cidr} is too wide: the Talos API is never open to the whole Internet; expected a prefix of "
+                f"/{WIDEST_DIAGNOSIS} or longer",
+            )
+
+
 # Azure
 
 
@@ -138,6 +153,19 @@ def _azure_subnet(path: str, pool: AzurePool) -> Iterator[Problem]:
         )
 
 
+def _azure_subnets(section: AzureSettings) -> Iterator[Problem]:
+    """Pools of one network are all in subnets of the stack's own network, or all in subnets that exist."""
+    pools = {pool.name: pool for pool in section.pools}
+    for net in section.networks():
+        given = [name for name in net.pools if pools[name].subnet_id is not None]
+        if given and len(given) < len(net.pools):
+            yield Problem(
+                "azure.pools",
+                f"{', '.join(given)} name a subnetId and others of the network {net.cidr} do not: give it to all of "
+                "them, or another vnetCidr",
+            )
+
+
 def _azure_zones(path: str, pool: AzurePool) -> Iterator[Problem]:
     if len(set(pool.zones)) < len(pool.zones):
         yield Problem(f"{path}.zones", "names a zone twice: each once")
@@ -155,16 +183,6 @@ def _azure_machine(path: str, pool: AzurePool) -> Iterator[Problem]:
     disk = SystemDisk(size or 0, pool.os_disk_type, pool.ephemeral_os_disk)
     for problem in machine_problems(pool.vm_size, disk, pool.accelerated_networking):
         yield Problem(path, _camel(problem))
-
-
-def _azure_diagnosis(path: str, pool: AzurePool) -> Iterator[Problem]:
-    for index, cidr in enumerate(pool.talos_api_allowed_cidrs):
-        if cidr.prefixlen < WIDEST_DIAGNOSIS:
-            yield Problem(
-                f"{path}.talosApiAllowedCidrs[{index}]",
-                f"{cidr} is too wide: the Talos API is never open to the whole Internet; expected a prefix of "
-                f"/{WIDEST_DIAGNOSIS} or longer",
-            )
 
 
 def _azure_arch(path: str, tree: Tree, pool: AzurePool) -> Iterator[Problem]:
@@ -229,6 +247,28 @@ def _aliyun_zones(path: str, section: AliyunSettings, pool: AliyunPool) -> Itera
 def _aliyun_types(path: str, pool: AliyunPool) -> Iterator[Problem]:
     for problem in instance_type_problems(pool.instance_types):
         yield Problem(f"{path}.instanceTypes", problem)
+
+
+def _aliyun_switches(path: str, pool: AliyunPool) -> Iterator[Problem]:
+    if pool.vswitch_ids and set(pool.vswitch_ids) != set(pool.zones):
+        yield Problem(
+            f"{path}.vswitchIds", f"must name the zones that {path}.zones names: {', '.join(sorted(pool.zones))}"
+        )
+    if pool.vswitch_ids and pool.vpc_id is None:
+        yield Problem(f"{path}.vpcId", "is required with vswitchIds: the VPC that they are in")
+
+
+def _aliyun_vpcs(section: AliyunSettings) -> Iterator[Problem]:
+    """Pools of one network are in one VPC: all in the stack's own, or all in the one that exists."""
+    pools = {pool.name: pool for pool in section.pools}
+    for net in section.networks():
+        found = sorted({pools[name].vpc_id or "the stack's own" for name in net.pools})
+        if len(found) > 1:
+            yield Problem(
+                "aliyun.pools",
+                f"{', '.join(net.pools)} share the network {net.cidr} but not the VPC ({', '.join(found)}): give "
+                "all of them the same vpcId, or another vpcCidr",
+            )
 
 
 def _aliyun_taints(path: str, pool: AliyunPool) -> Iterator[Problem]:

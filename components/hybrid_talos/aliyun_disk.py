@@ -1,4 +1,4 @@
-"""The kinds of disk that machines on Alibaba Cloud boot from."""
+"""Disks of machines on Alibaba Cloud, and how a pool spreads over zones: names that the settings have too."""
 
 from enum import StrEnum
 
@@ -12,3 +12,14 @@ class AliyunDiskCategory(StrEnum):
     """Standard SSD."""
     CLOUD_EFFICIENCY = "cloud_efficiency"
     """Ultra disk, the slowest and cheapest."""
+
+
+class AliyunZonePolicy(StrEnum):
+    """How a pool spreads over its zones (alibabacloud.com, CreateScalingGroup, MultiAZPolicy)."""
+
+    # PRIORITY is left out: the provider keeps vSwitches as a set, without the order that the policy goes by.
+
+    BALANCE = "BALANCE"
+    """Evenly, as far as stock allows."""
+    COST_OPTIMIZED = "COST_OPTIMIZED"
+    """By the price of a CPU, the cheapest first."""

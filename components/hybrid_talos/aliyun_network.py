@@ -43,14 +43,17 @@ def aliyun_network(
     vpc_id: pulumi.Input[str],
     vpc_cidr: pulumi.Input[str] | None,
     zones: Mapping[str, str],
+    vswitch_ids: Mapping[str, pulumi.Input[str]] | None = None,
     mesh: pulumi.Input[MeshLocation] | None,
+    talos_api_allowed_cidrs: Sequence[str] = (),
     public_ips: bool,
     tags: Mapping[str, str],
     child: pulumi.ResourceOptions,
 ) -> AliyunNetwork:
     """Register the network of a pool; ``child`` carries the parent.
 
-    Names that are shown begin with `pool-`, since a pool's own name may begin with a digit, which many may not.
+    Names that are shown begin with `pool-`, since a pool's own name may begin with a digit, which many may not. With
+    ``vswitch_ids`` the vSwitches are somebody else's, and so is their way out.
     """
     switches: dict[str, vpc.Switch] = {
         zone: vpc.Switch(
@@ -62,7 +65,7 @@ def aliyun_network(
             tags=tags,
             opts=child,
         )
-        for zone, cidr in zones.items()
+        for zone, cidr in (zones.items() if vswitch_ids is None else ())
     }
     group = ecs.SecurityGroup(
         f"{name}-firewall",
@@ -73,7 +76,9 @@ def aliyun_network(
         tags=tags,
         opts=child,
     )
-    rules = _rules(owner, name, group.id, vpc_cidr, list(zones.values()), mesh, child)
+    rules = _rules(owner, name, group.id, vpc_cidr, list(zones.values()), mesh, talos_api_allowed_cidrs, child)
+    if vswitch_ids is not None:
+        return AliyunNetwork([pulumi.Output.from_input(vswitch_ids[zone]) for zone in zones], group.id, rules)
     outbound = [] if public_ips else _outbound(name, vpc_id, switches, tags, child)
     return AliyunNetwork([switch.id for switch in switches.values()], group.id, [*rules, *outbound])
 
@@ -85,9 +90,12 @@ def _rules(
     vpc_cidr: pulumi.Input[str] | None,
     own_ranges: list[str],
     mesh: pulumi.Input[MeshLocation] | None,
+    talos_api_allowed_cidrs: Sequence[str],
     child: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
     """Open the mesh's port to where the mesh says, and the Talos API, the kubelet and the CNI to the inside.
+
+    ``talos_api_allowed_cidrs`` may reach the Talos API from outside.
 
     The ranges stand in prefix lists, because how many there are is known only at deployment, and which resources there
     are must not depend on that. A group accepts nothing else from outside itself.
@@ -138,6 +146,9 @@ def _rules(
         peers = prefix_list("peers", location.apply(lambda known: list(known["firewall_sources"])))
         port = location.apply(lambda known: "{0}/{0}".format(int(known["firewall_port"])))
         rules.append(allow("mesh", "udp", port, peers))
+    if talos_api_allowed_cidrs:
+        outside = prefix_list("diagnosis", pulumi.Output.from_input(list(talos_api_allowed_cidrs)))
+        rules.append(allow("diagnosis", "tcp", f"{APID}/{APID}", outside))
     return rules
 
 

@@ -7,23 +7,24 @@ hook, which would hold machines back with nobody to let them go.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from ipaddress import IPv4Network
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import pulumi
 from pulumi_alicloud import ess
 from pydantic import Field, field_validator, model_validator
 
 from ._contract import BadInputs, check
-from .aliyun_disk import AliyunDiskCategory
+from .aliyun_disk import AliyunDiskCategory, AliyunZonePolicy
 from .aliyun_instance_types import instance_type_problems
 from .aliyun_machine import instance_types, public_address, spot_settings
-from .aliyun_network import RESERVED_ADDRESSES, aliyun_network
+from .aliyun_network import MOST_RANGES, RESERVED_ADDRESSES, aliyun_network
 from .autoscaler_tags import alibaba_tag_problems, alibaba_template_tags
 from .mesh_location import MeshLocation
 from .node_group import NodeGroup
 from .node_template import NodeTemplate, TaintArgs, node_template
 from .pool_config import pool_config
-from .pool_inputs import Cidr, PoolShape, SpotArgs
+from .pool_inputs import Cidr, PoolShape, SpotArgs, checked_diagnosis
 from .user_data import ALIBABA, fit
 from .versions import FIRST_TALOS_WITH_ALIBABA, supports_alibaba
 
@@ -40,6 +41,11 @@ class AliyunWorkerPoolArgs(TypedDict):
     """VPC that the pool's vSwitches are made in."""
     zones: Mapping[str, str]
     """Zones of the region, each with the IPv4 range of its vSwitch. Several are safer: one may run out of stock."""
+    vswitch_ids: NotRequired[Mapping[str, pulumi.Input[str]]]
+    """vSwitches that exist, one for each of `zones` and with the range given there. Their way out to the Internet is
+    then their owner's affair. Default: the pool makes its own."""
+    zone_policy: NotRequired[AliyunZonePolicy]
+    """How the pool spreads over its zones; a change replaces the group with all its machines. Default: `BALANCE`."""
     instance_types: Sequence[str]
     """ECS instance types, most wanted first, at most 10. All have the same CPUs and memory: the autoscaler plans with
     the first one."""
@@ -71,6 +77,14 @@ class AliyunWorkerPoolArgs(TypedDict):
     """Kind of the system disk, one that the instance types take. Default: `cloud_essd`."""
     system_disk_size_gb: NotRequired[int]
     """Size of the system disk in GiB, 20 to 500. Default: 64."""
+    data_disk_sizes_gb: NotRequired[Sequence[int]]
+    """Sizes in GiB, 20 to 32768, of further disks of the same kind, up to 16, that go with their machine. Talos uses
+    them through a UserVolumeConfig among `config_patches`. Default: none."""
+    role_name: NotRequired[str]
+    """RAM role of the machines. Every pod on them can use it, through the metadata service. Default: none."""
+    talos_api_allowed_cidrs: NotRequired[Sequence[str]]
+    """IPv4 ranges outside that may reach the machines' Talos API (TCP 50000) for diagnosis, each a /8 or smaller.
+    Default: none."""
     config_patches: NotRequired[Sequence[pulumi.Input[str]]]
     """Talos strategic-merge patches, as YAML, merged into the configuration last."""
     tags: NotRequired[Mapping[str, str]]
@@ -90,6 +104,16 @@ class _Shape(PoolShape):
     max_size: int = Field(ge=1, le=MOST_MACHINES)
     system_disk_category: AliyunDiskCategory = AliyunDiskCategory.CLOUD_ESSD
     system_disk_size_gb: int = Field(default=64, ge=20, le=500)
+    data_disk_sizes_gb: tuple[Annotated[int, Field(ge=20, le=32768)], ...] = Field(default=(), max_length=16)
+    zone_policy: AliyunZonePolicy = AliyunZonePolicy.BALANCE
+    # RAM role names: letters, digits, hyphens (alibabacloud.com, CreateRole).
+    role_name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]{1,64}$")
+    talos_api_allowed_cidrs: tuple[Cidr, ...] = Field(default=(), max_length=MOST_RANGES)
+
+    @field_validator("talos_api_allowed_cidrs")
+    @classmethod
+    def _not_everybody(cls, ranges: tuple[IPv4Network, ...]) -> tuple[IPv4Network, ...]:
+        return checked_diagnosis(ranges)
 
     @field_validator("region")
     @classmethod
@@ -172,6 +196,9 @@ class AliyunWorkerPool(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         mesh = args.get("mesh_location")
         ranges = {zone: str(cidr) for zone, cidr in shape.zones.items()}
+        given = args.get("vswitch_ids")
+        if given is not None and set(given) != set(ranges):
+            raise BadInputs(f"{owner}: vswitch_ids must name the zones that zones names: {', '.join(sorted(ranges))}")
         if len(ranges) == 1:
             pulumi.log.warn(f"{owner}: has one zone, and cannot grow while that is out of stock", self)
 
@@ -181,7 +208,9 @@ class AliyunWorkerPool(pulumi.ComponentResource):
             vpc_id=args["vpc_id"],
             vpc_cidr=args.get("vpc_cidr"),
             zones=ranges,
+            vswitch_ids=given,
             mesh=mesh,
+            talos_api_allowed_cidrs=[str(found) for found in shape.talos_api_allowed_cidrs],
             public_ips=shape.public_ips,
             tags=shape.tags,
             child=child,
@@ -196,7 +225,7 @@ class AliyunWorkerPool(pulumi.ComponentResource):
             max_size=shape.max_size,
             vswitch_ids=net.vswitch_ids,
             # From the start, also with one zone: another policy later would replace the group.
-            multi_az_policy="BALANCE",
+            multi_az_policy=shape.zone_policy.value,
             # A machine that is only stopped would come back with the state of an old Node.
             scaling_policy="release",
             health_check_type="ECS",
@@ -254,6 +283,12 @@ class AliyunWorkerPool(pulumi.ComponentResource):
             security_enhancement_strategy="Deactive",
             system_disk_category=shape.system_disk_category.value,
             system_disk_size=shape.system_disk_size_gb,
+            data_disks=[
+                ess.ScalingConfigurationDataDiskArgs(category=shape.system_disk_category.value, size=size)
+                for size in shape.data_disk_sizes_gb
+            ]
+            or None,
+            role_name=shape.role_name,
             # Already base64: the provider encodes only what is not, and a plain text may happen to look encoded.
             user_data=secret,
             # Talos reads its configuration and its instance id there.

@@ -79,7 +79,7 @@ def azure_network(
     *,
     resource_group_name: pulumi.Input[str],
     location: str,
-    virtual_network_name: pulumi.Input[str],
+    virtual_network_name: pulumi.Input[str] | None,
     subnet_cidr: str,
     subnet_id: pulumi.Input[str] | None = None,
     mesh: pulumi.Input[MeshLocation] | None,
@@ -145,6 +145,7 @@ def azure_network(
         )
     if subnet_id is not None:
         return AzureNetwork(pulumi.Output.from_input(subnet_id), group.id, prefix.id if prefix else None)
+    assert virtual_network_name is not None
     subnet = network.Subnet(
         f"{name}-subnet",
         resource_group_name=resource_group_name,

@@ -15,9 +15,6 @@ from typing import NamedTuple
 from .arch import Arch
 from .azure_size_table import SIZES
 
-WIDEST_DIAGNOSIS = 8
-"""Shortest prefix of a range outside that may reach the Talos API of a pool."""
-
 
 class AzureSize(NamedTuple):
     """What a size has."""

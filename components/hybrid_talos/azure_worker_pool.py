@@ -19,7 +19,6 @@ from .autoscaler_tags import azure_tag_problems, azure_tags
 from .azure_machine import UNUSED_SSH_KEY, machine_profile
 from .azure_network import MOST_PUBLIC_ADDRESSES, RESERVED_ADDRESSES, azure_network
 from .azure_sizes import (
-    WIDEST_DIAGNOSIS,
     AzureDiskType,
     EphemeralDisk,
     SystemDisk,
@@ -31,7 +30,7 @@ from .mesh_location import MeshLocation
 from .node_group import NodeGroup
 from .node_template import NodeTemplate, TaintArgs, node_template
 from .pool_config import pool_config
-from .pool_inputs import Cidr, PoolShape, SpotArgs
+from .pool_inputs import Cidr, PoolShape, SpotArgs, checked_diagnosis
 from .user_data import AZURE, fit
 
 
@@ -43,8 +42,9 @@ class AzureWorkerPoolArgs(TypedDict):
     nothing but pools."""
     location: str
     """Azure region, such as `westeurope`. The image must be there too."""
-    virtual_network_name: pulumi.Input[str]
-    """Virtual network, in the same resource group, that the pool's subnet is made in. Not used with `subnet_id`."""
+    virtual_network_name: NotRequired[pulumi.Input[str]]
+    """Virtual network, in the same resource group, that the pool's subnet is made in. Required unless `subnet_id` names
+    one."""
     subnet_cidr: str
     """IPv4 range of the pool's own subnet, inside the virtual network's. Azure keeps five of its addresses."""
     subnet_id: NotRequired[pulumi.Input[str]]
@@ -129,11 +129,7 @@ class _Shape(PoolShape):
     @field_validator("talos_api_allowed_cidrs")
     @classmethod
     def _not_everybody(cls, ranges: tuple[IPv4Network, ...]) -> tuple[IPv4Network, ...]:
-        if wide := [str(found) for found in ranges if found.prefixlen < WIDEST_DIAGNOSIS]:
-            raise ValueError(
-                f"{', '.join(wide)}: the Talos API is never open to the whole Internet; expected /8 or smaller"
-            )
-        return ranges
+        return checked_diagnosis(ranges)
 
     @field_validator("location")
     @classmethod
@@ -216,15 +212,18 @@ class AzureWorkerPool(pulumi.ComponentResource):
         super().__init__("hybrid-talos:index:AzureWorkerPool", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         mesh = args.get("mesh_location")
+        subnet_id, virtual_network_name = args.get("subnet_id"), args.get("virtual_network_name")
+        if (subnet_id is None) == (virtual_network_name is None):
+            raise BadInputs(f"{owner}: one of virtual_network_name and subnet_id is required, and not both")
 
         net = azure_network(
             owner,
             name,
             resource_group_name=args["resource_group_name"],
             location=shape.location,
-            virtual_network_name=args["virtual_network_name"],
+            virtual_network_name=virtual_network_name,
             subnet_cidr=str(shape.subnet_cidr),
-            subnet_id=args.get("subnet_id"),
+            subnet_id=subnet_id,
             mesh=mesh,
             talos_api_allowed_cidrs=[str(found) for found in shape.talos_api_allowed_cidrs],
             public_ips=shape.public_ips,

@@ -54,6 +54,20 @@ def collapsed(owner: str, ranges: Iterable[str]) -> list[str]:
     return [str(network) for network in collapse_addresses(networks)]
 
 
+WIDEST_DIAGNOSIS = 8
+"""Shortest prefix of a range outside that may reach the Talos API of a pool."""
+
+
+def checked_diagnosis(ranges: tuple[IPv4Network, ...]) -> tuple[IPv4Network, ...]:
+    """Return the ranges that may reach the Talos API from outside; ValueError when one is too wide."""
+    if wide := [str(found) for found in ranges if found.prefixlen < WIDEST_DIAGNOSIS]:
+        raise ValueError(
+            f"{', '.join(wide)}: the Talos API is never open to the whole Internet; expected a prefix of "
+            f"/{WIDEST_DIAGNOSIS} or longer"
+        )
+    return ranges
+
+
 def _talos(version: str) -> str:
     problem = check_talos(version)
     if problem:

@@ -421,3 +421,27 @@ def test_pulumis_analyzer_takes_the_contract():
     assert set(component.outputs) == {"scalingGroupId", "nodeGroup"}
     assert all(prop.description for prop in [*component.inputs.values(), *component.outputs.values()])
     assert len(AliyunWorkerPoolArgs.__required_keys__) == len(BASE)
+
+
+def test_vswitches_that_exist_are_used_and_no_way_out_is_made():
+    recorder = pool(vswitch_ids={zone: f"vsw-{zone}" for zone in BASE["zones"]})
+    assert recorder.one("-group").inputs["vswitchIds"] == [f"vsw-{zone}" for zone in BASE["zones"]]
+    assert not [found for found in recorder.found if "Switch" in found.type or "Nat" in found.type]
+    refused("vswitch_ids must name the zones", vswitch_ids={"cn-hangzhou-z": "vsw-1"})
+
+
+def test_disks_role_and_policy_are_as_asked_for():
+    recorder = pool(data_disk_sizes_gb=[100, 20], role_name="worker-role", zone_policy="COST_OPTIMIZED")
+    machine = recorder.one("-machine").inputs
+    assert machine["dataDisks"] == [{"category": "cloud_essd", "size": 100}, {"category": "cloud_essd", "size": 20}]
+    assert machine["roleName"] == "worker-role"
+    assert recorder.one("-group").inputs["multiAzPolicy"] == "COST_OPTIMIZED"
+    assert "roleName" not in pool().one("-machine").inputs
+
+
+def test_the_talos_api_is_opened_for_diagnosis_to_named_ranges_only():
+    recorder = pool(talos_api_allowed_cidrs=["203.0.113.0/24"])
+    rule = recorder.one("-allow-diagnosis").inputs
+    assert (rule["portRange"], rule["prefixListId"]) == ("50000/50000", "aliyun-workers-diagnosis-ranges-id")
+    assert recorder.one("-diagnosis-ranges").inputs["entries"] == [{"cidr": "203.0.113.0/24"}]
+    refused("never open", talos_api_allowed_cidrs=["0.0.0.0/0"])

@@ -480,7 +480,8 @@ def test_pulumis_analyzer_takes_the_contract():
     assert set(component.inputs) >= {"subnetCidr", "meshLocation", "configPatches", "taints", "spot"}
     assert set(component.outputs) == {"scaleSetName", "scaleSetId", "nodeGroup"}
     assert all(prop.description for prop in [*component.inputs.values(), *component.outputs.values()])
-    assert len(AzureWorkerPoolArgs.__required_keys__) == len(BASE)
+    # One of the two that name a network.
+    assert len(AzureWorkerPoolArgs.__required_keys__) == len(BASE) - 1
 
 
 def test_a_disk_on_the_host_is_read_only_cached_and_no_managed_disk():
@@ -506,7 +507,7 @@ def test_the_kind_of_disk_and_the_network_are_as_asked_for():
 
 
 def test_a_subnet_that_exists_is_used_with_the_pools_own_firewall_and_no_way_out_of_ours():
-    recorder = pool(subnet_id="/subscriptions/s/subnet")
+    recorder = pool(without=["virtual_network_name"], subnet_id="/subscriptions/s/subnet")
     assert recorder.types() == [
         "azure-native:compute:VirtualMachineScaleSet",
         "azure-native:network:NetworkSecurityGroup",
@@ -571,3 +572,7 @@ def test_the_table_of_sizes_is_whole_and_agrees_with_the_names():
     assert [name for name, size in sizes.items() if is_arm_size(name) != (size.arch == "arm64")] == []
     assert accelerates_network("Standard_M64-32bds_1_v3")
     assert closest_sizes("Standard_D2s_v33")[0] == "Standard_D2s_v3"
+
+
+def test_a_pool_has_one_network():
+    refused("one of virtual_network_name and subnet_id", subnet_id="/subscriptions/s/subnet")
