@@ -10,7 +10,6 @@ import pulumi_kubernetes as kubernetes
 from hybrid_talos.cluster_endpoint import EndpointArgs
 from hybrid_talos.cni import Cni
 from hybrid_talos.ha_control_plane import HAControlPlane, HAControlPlaneArgs
-from hybrid_talos.machine import MachineArgs
 from hybrid_talos.mesh_location import MeshLocation
 from hybrid_talos.static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
 from hybrid_talos.talos_cloud_controller import TalosCloudController
@@ -18,11 +17,12 @@ from hybrid_talos.talos_image import Platform, TalosImage
 
 from .images import image_args
 from .join import write_join
+from .machines import component_images, machine_args, registry_args, site_args
 from .mesh import build_mesh
 from .outputs import Outputs
 from .providers import kubernetes_provider, talos_provider
 from .secrets import Secrets
-from .settings import Endpoint, Machine, Settings
+from .settings import Endpoint, Settings
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ class Cluster:
 
     joined: Joined
     control_plane: HAControlPlane
-    image: TalosImage
 
 
 @contextmanager
@@ -63,21 +62,6 @@ def _later() -> Iterator[tuple[pulumi.Output[str], Any]]:
         raise
 
 
-def _machines(machines: Sequence[Machine]) -> list[MachineArgs]:
-    result: list[MachineArgs] = []
-    for machine in machines:
-        args: MachineArgs = {
-            "name": machine.name,
-            "address": str(machine.address),
-            "install_disk": machine.install_disk,
-            "config_patches": list(machine.config_patches),
-        }
-        if machine.public_address is not None:
-            args["public_address"] = str(machine.public_address)
-        result.append(args)
-    return result
-
-
 def _endpoint(endpoint: Endpoint) -> EndpointArgs:
     args: EndpointArgs = {
         "host": endpoint.host,
@@ -90,21 +74,21 @@ def _endpoint(endpoint: Endpoint) -> EndpointArgs:
     return args
 
 
-def build_cluster(settings: Settings) -> Cluster:
+def build_cluster(settings: Settings, secrets: Secrets) -> Cluster:
     """Build the cluster; the mesh knows every location of the settings from the start."""
     cluster = settings.cluster
     talos = talos_provider()
-    image = TalosImage("image-metal", image_args(settings, Platform.METAL))
+    installer = _installer(settings)
     # The mesh's patch belongs into the machines' first configuration, and its manifests need the API that those
     # machines bring up: the provider gets its kubeconfig from the control plane that is declared below.
     with _later() as (kubeconfig, resolve):
         provider = kubernetes_provider(cluster.name, kubeconfig)
         mesh = build_mesh(settings, provider)
         place = _Place.of(settings, mesh.locations if mesh is not None else None)
-        control_plane = _control_plane(settings, image, place, talos)
+        control_plane = _control_plane(settings, secrets, installer, place, talos)
         resolve(control_plane.kubeconfig)
     if cluster.workers:
-        _workers(settings, image, place, talos, control_plane)
+        _workers(settings, secrets, installer, place, talos, control_plane)
     cloud_controller = TalosCloudController(
         "cloud-controller",
         {"kubernetes_version": cluster.kubernetes_version, "talos_version": cluster.talos_version},
@@ -112,7 +96,7 @@ def build_cluster(settings: Settings) -> Cluster:
     )
     ready = [control_plane, cloud_controller, *([mesh] if mesh is not None else [])]
     joined = Joined(control_plane.worker_machine_config, provider, mesh.locations if mesh is not None else None, ready)
-    return Cluster(joined, control_plane, image)
+    return Cluster(joined, control_plane)
 
 
 @dataclass(frozen=True)
@@ -130,8 +114,15 @@ class _Place:
         return cls([str(cidr) for cidr in own.cidrs], None if locations is None else locations[own.name])
 
 
+def _installer(settings: Settings) -> pulumi.Input[str]:
+    """Return the image that machines install: the one given, else one with the stack's own schematic."""
+    if settings.image.installer_image is not None:
+        return settings.image.installer_image
+    return TalosImage("image-metal", image_args(settings, Platform.METAL)).installer_image
+
+
 def _control_plane(
-    settings: Settings, image: TalosImage, place: _Place, talos: pulumi.ProviderResource
+    settings: Settings, secrets: Secrets, installer: pulumi.Input[str], place: _Place, talos: pulumi.ProviderResource
 ) -> HAControlPlane:
     cluster = settings.cluster
     args: HAControlPlaneArgs = {
@@ -140,19 +131,26 @@ def _control_plane(
         "config_contract": cluster.config_contract,
         "kubernetes_version": cluster.kubernetes_version,
         "endpoint": _endpoint(cluster.endpoint),
-        "control_planes": _machines(cluster.control_planes),
+        "control_planes": machine_args(cluster.control_planes),
         "allow_single_member": cluster.allow_single_member,
         "protect": cluster.protect,
         "pod_cidr": str(cluster.pod_cidr),
         "service_cidr": str(cluster.service_cidr),
         "node_subnets": place.subnets,
-        "installer_image": image.installer_image,
+        "installer_image": installer,
         "cert_sans": list(cluster.cert_sans),
         "registry_mirrors": {host: list(urls) for host, urls in sorted(cluster.registry_mirrors.items())},
+        "mirror_fallback": cluster.mirror_fallback,
+        "registries": registry_args(settings, secrets),
+        "trusted_roots": list(cluster.trusted_roots),
         "config_patches": list(cluster.config_patches),
         "api_ready_minutes": cluster.api_ready_minutes,
         "cni": settings.mesh.cni if settings.mesh is not None else Cni.FLANNEL,
     }
+    if (images := component_images(settings)) is not None:
+        args["component_images"] = images
+    if (site := site_args(settings, secrets)) is not None:
+        args["site"] = site
     if cluster.endpoints.kubernetes is not None:
         args["endpoints"] = {"kubernetes": cluster.endpoints.kubernetes}
     if place.location is not None:
@@ -162,20 +160,24 @@ def _control_plane(
 
 def _workers(
     settings: Settings,
-    image: TalosImage,
+    secrets: Secrets,
+    installer: pulumi.Input[str],
     place: _Place,
     talos: pulumi.ProviderResource,
     control_plane: HAControlPlane,
 ) -> StaticWorkerPool:
     args: StaticWorkerPoolArgs = {
-        "workers": _machines(settings.cluster.workers),
+        "workers": machine_args(settings.cluster.workers),
         "machine_config": control_plane.worker_machine_config,
         "client_configuration": control_plane.client_configuration,
-        "installer_image": image.installer_image,
+        "installer_image": installer,
         "node_subnets": place.subnets,
+        "config_contract": settings.cluster.config_contract,
         "config_patches": list(settings.cluster.config_patches),
         "graceful_removal": settings.cluster.protect,
     }
+    if (site := site_args(settings, secrets)) is not None:
+        args["site"] = site
     if place.location is not None:
         args["location"] = place.location
     # A worker that boots before the API answers only waits; one after the other is easier to read.
@@ -209,5 +211,5 @@ CLUSTER_STEPS = (
 
 def build(settings: Settings, secrets: Secrets) -> Outputs:
     """Build the stack ``cluster``."""
-    built = build_cluster(settings)
+    built = build_cluster(settings, secrets)
     return Outputs(next_steps=CLUSTER_STEPS, **cluster_outputs(settings, built))

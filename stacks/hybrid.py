@@ -9,7 +9,7 @@ from .settings import Settings
 
 def build(settings: Settings, secrets: Secrets) -> Outputs:
     """Build the stack ``hybrid``."""
-    built = build_cluster(settings)
+    built = build_cluster(settings, secrets)
     bursts: list[Burst] = []
     # Each cloud's SDK is imported only where its pools are asked for.
     if settings.azure is not None:

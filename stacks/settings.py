@@ -26,12 +26,12 @@ from .settings_cluster import (
     Endpoint,
     ImageSettings,
     Location,
-    Machine,
     MeshSettings,
     OtherLocation,
 )
 from .settings_errors import KEY, Problem, SettingsError, closest, problems_of
 from .settings_labels import Taint
+from .settings_machines import Machine
 from .settings_partial import partial
 from .settings_pools import CloudNetwork, Spot
 from .settings_rules import problems_between

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from hybrid_talos.arch import Arch
+from hybrid_talos.certificates import certificate
 from hybrid_talos.cluster_endpoint import EndpointKind
 from hybrid_talos.cni import Cni
 from hybrid_talos.mesh_plan import Granularity, MeshKind
+from hybrid_talos.registries import image_reference, registry_host
 from hybrid_talos.versions import newest_contract
 from hybrid_talos.versions import text as minor_text
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from .settings_base import (
-    Address,
     Contract,
     Host,
-    HostName,
     HostPort,
     Name,
     Network,
@@ -28,6 +28,8 @@ from .settings_base import (
     Version,
     form,
 )
+from .settings_machines import LinkName, Machine
+from .settings_site import ComponentImages, Registry, Site
 
 
 class Endpoint(Section):
@@ -39,27 +41,12 @@ class Endpoint(Section):
     """TCP port of the API."""
     kind: EndpointKind
     """dns, loadBalancer or vip."""
-    interface: Annotated[str, form(r"[A-Za-z0-9._-]{1,15}", "be the name of a link, such as enp1s0")] | None = None
+    interface: LinkName | None = None
     """For kind vip: the link that carries the address; left out, the only physical one of each control plane."""
     allow_member_address: bool = False
     """Accept the address of one control plane as the endpoint of several: with that machine the API is gone."""
     private_route: bool = False
     """The clouds reach a private address of the endpoint before the mesh is up, by a route that exists already."""
-
-
-class Machine(Section):
-    """A machine that exists and waits for its configuration."""
-
-    name: HostName
-    """Host name, which is also the node's name."""
-    address: Address
-    """IPv4 address of the machine in its location."""
-    public_address: Address | None = None
-    """IPv4 address at which operators and this program reach the machine, where it is not `address`."""
-    install_disk: Annotated[str, form(r"/dev/\S+", "be the path of a disk, such as /dev/sda")] = "/dev/sda"
-    """Disk that Talos is installed on; everything on it is lost."""
-    config_patches: tuple[Patch, ...] = ()
-    """Talos patches for this machine alone."""
 
 
 class Location(Section):
@@ -132,7 +119,17 @@ class ClusterSettings(Section):
     location: Location | None = None
     """The place of the machines that exist."""
     registry_mirrors: Mapping[Annotated[str, _REGISTRY], Annotated[tuple[Url, ...], Field(min_length=1)]] = {}
-    """Mirrors to ask before each registry, by the registry's host."""
+    """Mirrors to ask before each registry, by the registry's host; one that goes on after /v2/ is used as it is."""
+    mirror_fallback: bool = True
+    """Ask a registry itself when no mirror of it has an image; false where it cannot be reached."""
+    registries: Mapping[Annotated[str, AfterValidator(registry_host)], Registry] = {}
+    """Logins and certificates of registries and mirrors, by host, or host:port, as in their addresses."""
+    component_images: ComponentImages | None = None
+    """Images of Kubernetes, where another distribution of Talos has its own."""
+    trusted_roots: tuple[Annotated[str, AfterValidator(certificate)], ...] = ()
+    """Certificates (PEM) of further authorities that all machines trust."""
+    site: Site | None = None
+    """What the network around the machines that exist asks of them: name servers, clocks, a proxy."""
     endpoints: ClusterEndpoints = ClusterEndpoints()
     """Addresses that this program itself connects to, where they are not the cluster's own."""
     api_ready_minutes: int = Field(default=15, ge=1, le=60)
@@ -140,7 +137,7 @@ class ClusterSettings(Section):
     cert_sans: tuple[Host, ...] = ()
     """Further names and addresses for the certificates of the Talos and Kubernetes APIs."""
     config_patches: tuple[Patch, ...] = ()
-    """Talos patches for every machine that exists; a pool has its own."""
+    """Talos patches for every machine that exists; the keys here win over them. A pool has its own."""
 
 
 def _extension(value: str) -> str:
@@ -150,18 +147,12 @@ def _extension(value: str) -> str:
     return value
 
 
-def _certificate(value: str) -> str:
-    if "PRIVATE KEY" in value or not value.strip().startswith("-----BEGIN CERTIFICATE-----"):
-        raise ValueError("must be a certificate in PEM form, and no key")
-    return value
-
-
 class ImageSettings(Section):
     """What the images of the machines are made of."""
 
     factory_url: TrustedUrl = "https://factory.talos.dev"
     """Address of the Image Factory."""
-    factory_ca: Annotated[str, AfterValidator(_certificate)] | None = None
+    factory_ca: Annotated[str, AfterValidator(certificate)] | None = None
     """Certificate (PEM) of the authority that signed a factory of your own."""
     extensions: tuple[
         Annotated[
@@ -179,6 +170,8 @@ class ImageSettings(Section):
     """Further arguments of the kernel; their order counts."""
     arch: Arch = Arch.AMD64
     """Architecture of the pools' machines, unless a pool says otherwise."""
+    installer_image: Annotated[str, AfterValidator(image_reference)] | None = None
+    """Image that machines which exist install Talos from, such as that of another distribution; no schematic then."""
 
 
 def _seconds(value: Any) -> Any:

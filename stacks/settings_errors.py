@@ -95,6 +95,10 @@ def _secret_key(location: tuple[int | str, ...]) -> str:
     if "kubeconfig" in key or key == "join":
         return f"hybrid-talos:{'join' if key == 'join' else 'kubeconfig'}"
     where = "".join(map(str, location)).lower()
+    if "registries" in where or "registry" in where:
+        return "hybrid-talos:registryPasswords"
+    if "proxy" in where:
+        return "hybrid-talos:proxyPassword"
     if "aliyun" in where or "accesskey" in where:
         return "hybrid-talos:aliyunAccessKeySecret"
     if "azure" in where or "client" in where:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from . import settings_rules_cluster as cluster
+from . import settings_rules_machines as machines
 from . import settings_rules_mesh as mesh
 from . import settings_rules_pools as pools
 from . import settings_rules_ranges as ranges
@@ -16,6 +17,7 @@ def _rules(stack: str | None, tree: Tree) -> Iterator[Iterable[Problem]]:
     if stack is not None:
         yield sections(stack, tree)
     yield from cluster.rules(tree)
+    yield from machines.rules(tree)
     yield from mesh.rules(tree)
     yield from ranges.rules(tree)
     yield from pools.rules(tree)

@@ -8,8 +8,8 @@ from hybrid_talos.cluster_endpoint import EndpointKind
 from hybrid_talos.versions import autoscaler_tag, check_contract, check_pair, check_talos, supports_alibaba
 
 from .settings_base import part
-from .settings_cluster import Machine
 from .settings_errors import Problem
+from .settings_rules_machines import machines
 from .settings_tree import Tree
 
 MOST_MEMBERS = 9
@@ -84,19 +84,10 @@ def _members(tree: Tree) -> Iterator[Problem]:
         )
 
 
-def _machines(tree: Tree) -> Iterator[tuple[str, Machine]]:
-    for key, machines in (
-        ("controlPlanes", part(tree, lambda t: t.cluster.control_planes)),
-        ("workers", part(tree, lambda t: t.cluster.workers)),
-    ):
-        for index, machine in enumerate(machines or ()):
-            yield f"cluster.{key}[{index}]", machine
-
-
 def _twice(tree: Tree) -> Iterator[Problem]:
     names: dict[str, list[str]] = defaultdict(list)
     addresses: dict[str, list[str]] = defaultdict(list)
-    for path, machine in _machines(tree):
+    for path, machine in machines(tree):
         name = part(machine, lambda m: m.name)
         if name is not None:
             names[name].append(f"{path}.name")
@@ -117,7 +108,7 @@ def _places(tree: Tree) -> Iterator[Problem]:
     if location is None:
         return
     cidrs = location.cidrs
-    for path, machine in _machines(tree):
+    for path, machine in machines(tree):
         address = part(machine, lambda m: m.address)
         if address is not None and not any(address in cidr for cidr in cidrs):
             yield Problem(
@@ -149,8 +140,8 @@ def _endpoint(tree: Tree) -> Iterator[Problem]:
     if address is None:
         return
     members = tree.cluster.control_planes
-    machines = [*members, *tree.cluster.workers]
-    anyone = next((machine.name for machine in machines if address in {machine.address, machine.public_address}), None)
+    everyone = [*members, *tree.cluster.workers]
+    anyone = next((machine.name for machine in everyone if address in {machine.address, machine.public_address}), None)
     owner = next((machine.name for machine in members if machine.name == anyone), None)
     if anyone is not None and owner is None:
         yield Problem(
