@@ -22,7 +22,7 @@ VENV := .venv
 STAMP := $(VENV)/.stamp
 BIN := $(VENV)/bin
 
-.PHONY: help docs setup venv tools demo test test-real bench lint format schema clean-lab
+.PHONY: help docs setup venv tools tools-real demo test test-real bench lint format schema clean-lab
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -68,7 +68,11 @@ test: setup lint
 	@# A file's tests stay together: those of the lab share one folder with its clouds.
 	$(BIN)/python -m pytest --ignore tests/real -n auto --maxprocesses 4 --dist loadfile
 
-test-real: setup
+# Servers and a provider that only the tests of this tier need; they share the compiler's cache with the others.
+tools-real: setup
+	@$(PYTHON) -m lab.real_tools
+
+test-real: tools-real
 	$(BIN)/python -m pytest -m real
 
 docs: venv

@@ -17,11 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MODULES = Path(__file__).resolve().parent / "tools"
-"""One small Go module per tool: its go.mod and go.sum are the pins."""
+"""One small Go module per tool, or for tools that belong together: its go.mod and go.sum are the pins."""
 
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
 _FLAGS = (
@@ -48,6 +48,14 @@ class Build:
     usually: str
     ldflags: str = "-s -w"
     scripts: tuple[str, ...] = ()
+    # Not in the key by their mere being there: what was built before stays good.
+    embeds: tuple[str, ...] = field(default=(), repr=False)
+    """Files of the module ``pin`` that are laid beside our own source, which embeds them."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether the main package is our own, in the module's folder."""
+        return self.package.startswith(".")
 
 
 PULUMI = Build(
@@ -79,7 +87,7 @@ TALOSCTL = Build(
 def pinned_version(build: Build, modules: Path = MODULES) -> str:
     """Return the version of a tool's main module in its go.mod."""
     text = (modules / build.module / "go.mod").read_text()
-    found = re.search(rf"^\s*{re.escape(build.pin)} (v\S+)", text, re.MULTILINE)
+    found = re.search(rf"^(?:require|\s)\s*{re.escape(build.pin)} (v\S+)", text, re.MULTILINE)
     if found is None:
         raise ToolsMissing(f"{modules / build.module / 'go.mod'} does not pin {build.pin}")
     return found[1]
@@ -92,6 +100,10 @@ def build_key(build: Build, modules: Path = MODULES) -> str:
     for module in sorted({build.module, *([PULUMI.module] if build.scripts else [])}):
         for name in ("go.mod", "go.sum"):
             digest.update((modules / module / name).read_bytes())
+    if build.ours:
+        digest.update(repr(build.embeds).encode())
+        for path in sorted((modules / build.module).rglob("*.go")):
+            digest.update(str(path.relative_to(modules)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -185,20 +197,30 @@ class Builder:
             f"-ldflags={build.ldflags.format(version=version)}",
             *("-o", str(folder / build.name), build.package),
         ]
-        self._go(command, self.modules / build.module, f"building {build.name} {version}")
+        where = self.modules / build.module
+        with tempfile.TemporaryDirectory(dir=self.cache, prefix=f".{build.name}-source-") as made:
+            if build.embeds:
+                # In a copy: what is embedded is large, other people's, and never part of the checkout.
+                theirs = self._module_folder(build.pin, where)
+                where = Path(shutil.copytree(where, Path(made) / build.module))
+                for file in build.embeds:
+                    shutil.copyfile(theirs / file, where / Path(file).name)
+            self._go(command, where, f"building {build.name} {version}")
+
+    def _module_folder(self, module: str, where: Path) -> Path:
+        """Return where the module cache has a module, in the version that ``where`` pins; fetch it when it is new."""
+        self._go(["go", "mod", "download", module], where, f"fetching {module}")
+        found = self._go(["go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module], where, f"finding {module}")
+        return Path(found.strip())
 
     def _copy_scripts(self, build: Build, folder: Path) -> None:
         if not build.scripts:
             return
-        where = self.modules / PULUMI.module
-        self._go(["go", "mod", "download", _SDK], where, f"fetching {_SDK}")
-        source = self._go(
-            ["go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", _SDK], where, f"finding {_SDK}"
-        ).strip()
+        source = self._module_folder(_SDK, self.modules / PULUMI.module)
         for script in build.scripts:
             target = folder / Path(script).name
             # The module cache is read-only: copy the content, not the mode.
-            shutil.copyfile(Path(source) / script, target)
+            shutil.copyfile(source / script, target)
             target.chmod(0o755)
 
     def _go(self, command: Sequence[str], folder: Path, what: str) -> str:

@@ -199,11 +199,12 @@ def _together(pulumi: Path, host: Path) -> dict[str, Path]:
     return {PULUMI.name: folder / pulumi.name, LANGUAGE_HOST.name: folder / host.name}
 
 
-def _say(line: str) -> None:
+def say_to_stderr(line: str) -> None:
+    """Print a line of progress where it does not mix with what a command gives out."""
     print(line, file=sys.stderr, flush=True)
 
 
-def provide(say: Callable[[str], None] = _say, modules: Path = MODULES) -> Tools:
+def provide(say: Callable[[str], None] = say_to_stderr, modules: Path = MODULES) -> Tools:
     """Return the tools, building those that are not there.
 
     Raises:
@@ -243,7 +244,7 @@ def main() -> int:
     try:
         tools = provide()
     except ToolsMissing as error:
-        _say(str(error))
+        say_to_stderr(str(error))
         return 1
     except KeyboardInterrupt:
         return 130

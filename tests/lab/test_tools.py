@@ -1,6 +1,7 @@
 """How the lab finds its tools, or builds them: with stand-ins for Go and the tools, nothing is compiled here."""
 
 import os
+import shutil
 import stat
 import threading
 import time
@@ -8,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lab import tool_builds, tools
+from lab import real_tools, tool_builds, tools
+from lab.real_tools import ETCD, KUBE_APISERVER, KUBERNETES_PROVIDER
 from lab.tool_builds import LANGUAGE_HOST, MODULES, PULUMI, TALOSCTL, ToolsMissing
 
 GO = """#!/bin/sh
 # A stand-in for Go: it writes down how it was called, and makes what it was asked for.
 echo "$PWD $*" >> "$GO_LOG"
+ls >> "$GO_LOG.files"
 case "$1 $2" in
     "env GOVERSION") echo go1.26.8; exit 0 ;;
     "mod download") exit 0 ;;
@@ -48,10 +51,10 @@ class Machine:
         sdk = tmp_path / "sdk"
         for name in LANGUAGE_HOST.scripts:
             script(sdk / name, "#!/bin/sh\n").chmod(0o444)
-        for module in {b.module for b in (PULUMI, LANGUAGE_HOST, TALOSCTL)}:
-            (self.modules / module).mkdir(parents=True)
-            for name in ("go.mod", "go.sum"):
-                (self.modules / module / name).write_bytes((MODULES / module / name).read_bytes())
+        for name in KUBERNETES_PROVIDER.embeds:
+            script(sdk / name, "{}").chmod(0o444)
+        for module in {b.module for b in (PULUMI, LANGUAGE_HOST, TALOSCTL, *real_tools.BUILDS)}:
+            shutil.copytree(MODULES / module, self.modules / module)
         self.bin.mkdir()
         monkeypatch.setenv("PATH", f"{self.bin}:/usr/bin:/bin")
         monkeypatch.setenv("HYBRID_TALOS_CACHE", str(self.cache))
@@ -67,6 +70,9 @@ class Machine:
 
     def provide(self) -> tools.Tools:
         return tools.provide(self.said.append, self.modules)
+
+    def provide_real(self) -> real_tools.RealTools:
+        return real_tools.provide(self.said.append, self.modules)
 
     def builds(self) -> list[str]:
         if not self.log.exists():
@@ -166,6 +172,47 @@ def test_another_go_builds_anew_but_without_go_what_is_there_is_used(machine: Ma
     assert machine.provide().pulumi.path.exists()
 
 
+def test_the_real_tools_are_built_apart_and_once(machine: Machine) -> None:
+    machine.with_go()
+    found = machine.provide_real()
+    assert machine.builds() == sorted([KUBE_APISERVER.package, ETCD.package, KUBERNETES_PROVIDER.package])
+    assert [path.name for path in (found.kubernetes_provider, found.kube_apiserver, found.etcd)] == [
+        "pulumi-resource-kubernetes",
+        "kube-apiserver",
+        "etcd",
+    ]
+    assert machine.provide_real() == found
+    assert len(machine.builds()) == 3
+    machine.provide()
+    assert len(machine.builds()) == 6
+
+
+def test_what_a_tool_embeds_lies_beside_its_source_only_while_it_is_built(machine: Machine) -> None:
+    machine.with_go()
+    machine.provide_real()
+    assert {"main.go", "schema.json", "terraform-mapping.json"} <= set(
+        Path(f"{machine.log}.files").read_text().splitlines()
+    )
+    for folder in (machine.modules / KUBERNETES_PROVIDER.module, machine.cache):
+        assert list(folder.rglob("*.json")) == []
+
+
+def test_a_change_of_our_own_source_is_built_anew(machine: Machine) -> None:
+    machine.with_go()
+    before = machine.provide_real()
+    with (machine.modules / KUBERNETES_PROVIDER.module / "main.go").open("a") as file:
+        file.write("// changed\n")
+    after = machine.provide_real()
+    assert after.kubernetes_provider != before.kubernetes_provider
+    assert (after.etcd, after.kube_apiserver) == (before.etcd, before.kube_apiserver)
+
+
+def test_the_real_tools_cannot_be_built_without_go(machine: Machine) -> None:
+    machine.setenv(PATH=str(machine.bin))
+    with pytest.raises(ToolsMissing, match=r"need pulumi-resource-kubernetes, kube-apiserver, etcd, .*Go 1\.26\.6"):
+        machine.provide_real()
+
+
 @pytest.mark.parametrize("go", [None, "#!/bin/sh\necho go1.25.1\n", "#!/bin/sh\nexit 1\n"])
 def test_without_go_and_tools_one_message_says_what_to_install(go: str | None, machine: Machine) -> None:
     if go is not None:
@@ -238,6 +285,6 @@ def test_the_modules_pin_what_the_library_needs() -> None:
     assert talosctl is not None
     assert pulumi >= tools.MINIMUM_PULUMI
     assert talosctl >= tools.MINIMUM_TALOSCTL
-    for build in (PULUMI, LANGUAGE_HOST, TALOSCTL):
+    for build in (PULUMI, LANGUAGE_HOST, TALOSCTL, *real_tools.BUILDS):
         text = (MODULES / build.module / "go.mod").read_text()
         assert f"\ngo {'.'.join(map(str, tools.MINIMUM_GO))}\n" in text
