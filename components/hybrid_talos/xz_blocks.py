@@ -35,6 +35,7 @@ _STREAM_HEADER = 12
 # Bytes of a checksum by its number; Python's lzma knows none, CRC32, CRC64 and SHA-256.
 _CHECK_SIZES = (0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64)
 _HAS_PACKED, _HAS_UNPACKED = 0x40, 0x80
+_WRONG_INDEX = "the index does not fit the blocks"
 # Longest number in the format.
 _NUMBER = 9
 
@@ -239,17 +240,19 @@ class _Stream:
         """Compare index and footer with the blocks that were met."""
         head = b"\0" + _number(self._blocks)
         padding = bytes(-(len(head) + self._record_bytes) % 4)
-        matches = self._source.take(len(head)) == head
+        if self._source.take(len(head)) != head:
+            raise DamagedStream(_WRONG_INDEX)
         checksum, records = zlib.crc32(head), hashlib.sha256()
         for part in self._source.parts(self._record_bytes):
             checksum = zlib.crc32(part, checksum)
             records.update(part)
+        if records.digest() != self._records.digest():
+            raise DamagedStream(_WRONG_INDEX)
         checksum = zlib.crc32(padding, checksum)
         size = len(head) + self._record_bytes + len(padding) + 4
         end = padding + struct.pack("<I", checksum) + self._footer(size)
-        matches &= self._source.take(len(end)) == end
-        if not matches or records.digest() != self._records.digest():
-            raise DamagedStream("the index does not fit the blocks")
+        if self._source.take(len(end)) != end:
+            raise DamagedStream(_WRONG_INDEX)
 
 
 def _decoder() -> lzma.LZMADecompressor:
