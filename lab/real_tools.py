@@ -4,7 +4,7 @@ They are always built, never taken from PATH: what the tests claim, they claim o
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -13,21 +13,29 @@ from .tools import MINIMUM_GO, cache_folder, go_version, say_to_stderr
 
 _PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
-KUBE_APISERVER = Build(
-    name="kube-apiserver",
-    module="kubernetes",
-    package="k8s.io/kubernetes/cmd/kube-apiserver",
-    pin="k8s.io/kubernetes",
-    usually="4 to 6 minutes",
-    # The linker sets what it says it is (kubernetes hack/lib/version.sh); clients look at it.
-    ldflags="-s -w -X k8s.io/component-base/version.gitVersion={version}",
-)
+
+def _kubernetes(name: str, usually: str) -> Build:
+    return Build(
+        name=name,
+        module="kubernetes",
+        package=f"k8s.io/kubernetes/cmd/{name}",
+        pin="k8s.io/kubernetes",
+        usually=usually,
+        # The linker sets what it says it is (kubernetes hack/lib/version.sh); clients look at it.
+        ldflags="-s -w -X k8s.io/component-base/version.gitVersion={version}",
+    )
+
+
+KUBE_APISERVER = _kubernetes("kube-apiserver", "4 to 6 minutes")
+# After the API server's, of whose packages they mostly are.
+KUBE_CONTROLLER_MANAGER = _kubernetes("kube-controller-manager", "a minute")
+KUBE_SCHEDULER = _kubernetes("kube-scheduler", "a few seconds")
 ETCD = Build(
     name="etcd",
     module="kubernetes",
     package="go.etcd.io/etcd/server/v3",
     pin="go.etcd.io/etcd/server/v3",
-    usually="half a minute after the API server",
+    usually="half a minute",
 )
 KUBERNETES_PROVIDER = Build(
     name="pulumi-resource-kubernetes",
@@ -41,7 +49,7 @@ KUBERNETES_PROVIDER = Build(
         "cmd/pulumi-resource-kubernetes/terraform-mapping.json",
     ),
 )
-BUILDS = (KUBERNETES_PROVIDER, KUBE_APISERVER, ETCD)
+BUILDS = (KUBERNETES_PROVIDER, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, ETCD)
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ class RealTools:
 
     kubernetes_provider: Path
     kube_apiserver: Path
+    kube_controller_manager: Path
+    kube_scheduler: Path
     etcd: Path
 
 
@@ -59,10 +69,22 @@ def provide(say: Callable[[str], None] = say_to_stderr, modules: Path = MODULES)
     Raises:
         ToolsMissing: one was not built before, and cannot be built.
     """
+    paths = find_or_build(BUILDS, say, modules)
+    return RealTools(*(paths[build.name] for build in BUILDS))
+
+
+def find_or_build(
+    builds: Sequence[Build], say: Callable[[str], None] = say_to_stderr, modules: Path = MODULES
+) -> dict[str, Path]:
+    """Return where the tools of some builds are, by name, building those that are not there.
+
+    Raises:
+        ToolsMissing: one was not built before, and cannot be built.
+    """
     cache = cache_folder()
     go = go_version(modules)
-    paths = {b.name: path for b in BUILDS if (path := built(b, go, cache, modules)) is not None}
-    lacking = [build for build in BUILDS if build.name not in paths]
+    paths = {b.name: path for b in builds if (path := built(b, go, cache, modules)) is not None}
+    lacking = [build for build in builds if build.name not in paths]
     if lacking:
         if go is None:
             names = ", ".join(build.name for build in lacking)
@@ -73,7 +95,7 @@ def provide(say: Callable[[str], None] = say_to_stderr, modules: Path = MODULES)
             version = pinned_version(build, modules)
             say(f"building {build.name} {version} with {go}: usually {build.usually} on 2 cores, once")
         paths |= Builder(lacking, go, cache, modules, say).run(watcher())
-    return RealTools(*(paths[build.name] for build in BUILDS))
+    return paths
 
 
 def main() -> int:

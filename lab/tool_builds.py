@@ -145,7 +145,8 @@ class Builder:
 
     def run(self, watch: Callable[["Builder"], None]) -> dict[str, Path]:
         """Build all; raise the first failure."""
-        threads = [threading.Thread(target=self._one, args=(b,), daemon=True) for b in self.builds]
+        modules = dict.fromkeys(build.module for build in self.builds)
+        threads = [threading.Thread(target=self._one_by_one, args=(module,), daemon=True) for module in modules]
         for thread in threads:
             thread.start()
         try:
@@ -166,11 +167,14 @@ class Builder:
             paths[build.name] = result
         return paths
 
-    def _one(self, build: Build) -> None:
-        try:
-            self.results[build.name] = self._build(build)
-        except Exception as error:  # noqa: BLE001 - handed to the caller's thread
-            self.results[build.name] = error
+    def _one_by_one(self, module: str) -> None:
+        # Tools of one module are made of the same packages: at the same time, each would compile them all.
+        for build in self.builds:
+            if build.module == module:
+                try:
+                    self.results[build.name] = self._build(build)
+                except Exception as error:  # noqa: BLE001 - handed to the caller's thread
+                    self.results[build.name] = error
 
     def _build(self, build: Build) -> Path:
         lock = self.cache / f"{build.name}.lock"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import real_tools, tool_builds, tools
-from lab.real_tools import ETCD, KUBE_APISERVER, KUBERNETES_PROVIDER
+from lab.real_tools import BUILDS, KUBERNETES_PROVIDER
 from lab.tool_builds import LANGUAGE_HOST, MODULES, PULUMI, TALOSCTL, ToolsMissing
 
 GO = """#!/bin/sh
@@ -53,7 +53,7 @@ class Machine:
             script(sdk / name, "#!/bin/sh\n").chmod(0o444)
         for name in KUBERNETES_PROVIDER.embeds:
             script(sdk / name, "{}").chmod(0o444)
-        for module in {b.module for b in (PULUMI, LANGUAGE_HOST, TALOSCTL, *real_tools.BUILDS)}:
+        for module in {b.module for b in (PULUMI, LANGUAGE_HOST, TALOSCTL, *BUILDS)}:
             shutil.copytree(MODULES / module, self.modules / module)
         self.bin.mkdir()
         monkeypatch.setenv("PATH", f"{self.bin}:/usr/bin:/bin")
@@ -175,16 +175,24 @@ def test_another_go_builds_anew_but_without_go_what_is_there_is_used(machine: Ma
 def test_the_real_tools_are_built_apart_and_once(machine: Machine) -> None:
     machine.with_go()
     found = machine.provide_real()
-    assert machine.builds() == sorted([KUBE_APISERVER.package, ETCD.package, KUBERNETES_PROVIDER.package])
+    assert machine.builds() == sorted(build.package for build in BUILDS)
     assert [path.name for path in (found.kubernetes_provider, found.kube_apiserver, found.etcd)] == [
         "pulumi-resource-kubernetes",
         "kube-apiserver",
         "etcd",
     ]
     assert machine.provide_real() == found
-    assert len(machine.builds()) == 3
+    assert len(machine.builds()) == len(BUILDS)
     machine.provide()
-    assert len(machine.builds()) == 6
+    assert len(machine.builds()) == len(BUILDS) + 3
+
+
+def test_tools_of_one_module_are_built_one_after_the_other(machine: Machine) -> None:
+    machine.with_go(GO.replace('sleep "${GO_SECONDS:-0}"', 'sleep 0.2; echo "$PWD end ." >> "$GO_LOG"'))
+    machine.provide_real()
+    lines = [line.split() for line in machine.log.read_text().splitlines()]
+    module = [words[1] for words in lines if words[0].endswith("/kubernetes") and words[1] in ("build", "end")]
+    assert module == ["build", "end"] * 4
 
 
 def test_what_a_tool_embeds_lies_beside_its_source_only_while_it_is_built(machine: Machine) -> None:
@@ -209,7 +217,7 @@ def test_a_change_of_our_own_source_is_built_anew(machine: Machine) -> None:
 
 def test_the_real_tools_cannot_be_built_without_go(machine: Machine) -> None:
     machine.setenv(PATH=str(machine.bin))
-    with pytest.raises(ToolsMissing, match=r"need pulumi-resource-kubernetes, kube-apiserver, etcd, .*Go 1\.26\.6"):
+    with pytest.raises(ToolsMissing, match=r"need pulumi-resource-kubernetes, kube-apiserver, .*Go 1\.26\.6"):
         machine.provide_real()
 
 
@@ -285,6 +293,6 @@ def test_the_modules_pin_what_the_library_needs() -> None:
     assert talosctl is not None
     assert pulumi >= tools.MINIMUM_PULUMI
     assert talosctl >= tools.MINIMUM_TALOSCTL
-    for build in (PULUMI, LANGUAGE_HOST, TALOSCTL, *real_tools.BUILDS):
+    for build in (PULUMI, LANGUAGE_HOST, TALOSCTL, *BUILDS):
         text = (MODULES / build.module / "go.mod").read_text()
         assert f"\ngo {'.'.join(map(str, tools.MINIMUM_GO))}\n" in text
