@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ._contract import Shape
 from .azure_image import short_hash
+from .image_assets import content_name
 from .image_upload import AliyunOssObject, ImageSource
 from .schematic import schematic_id
 
@@ -89,7 +90,7 @@ def build_aliyun_image(
         region=shape.region,
         bucket=bucket.id,
         # The name says all that the content depends on, so that other content is another object.
-        key=f"talos-{version}-alibabacloud-{arch}-{schematic}.qcow2",
+        key=f"{content_name('alibabacloud', arch, version, source['content'])}.qcow2",
         endpoint=shape.endpoints.oss,
         source=source,
         # The bucket is to be private before anything is in it.
@@ -97,7 +98,7 @@ def build_aliyun_image(
     )
     image = alicloud.ecs.ImageImport(
         f"{name}-import",
-        image_name=bucket.id.apply(lambda found: image_name(version, arch, schematic, found)),
+        image_name=bucket.id.apply(lambda found: image_name(version, arch, source["content"], found)),
         description=f"Talos Linux {version}, schematic {schematic}",
         architecture="x86_64",
         os_type="linux",

@@ -25,10 +25,9 @@ from alibabacloud_oss_v2.exceptions import BaseError, OperationError, ServiceErr
 from alibabacloud_oss_v2.types import CredentialsProvider
 from pulumi.dynamic import DiffResult
 
-from .disk_image import Qcow2
-from .image_source import Properties, diff_of, open_image, pin_problem
-from .image_stream import Compression
+from .image_source import FOUND, Properties, diff_of, open_image, pin_problem
 from .parallel import run_all
+from .qcow2 import Qcow2
 from .work_provider import WorkError
 
 PART = 8 * 1024 * 1024
@@ -59,7 +58,7 @@ def create(props: Properties) -> tuple[str, Properties]:
         found = _found(_tags(client, props))
         if found is None:
             found = _upload(client, props)
-        elif problem := pin_problem(props, found["sha256"]):
+        elif problem := pin_problem(props, found):
             raise WorkError(problem)
         _tag(client, props, {**found, **claim})
     return "/".join(props[key] for key in _KEY), {**props, **found, **claim}
@@ -74,7 +73,7 @@ def read(props: Properties) -> Properties | None:
 
 def update(olds: Properties, news: Properties) -> Properties:
     """Record the new address; the object stays as it is."""
-    return {**news, **{key: olds[key] for key in ("sha256", "disk_gib", "claim")}}
+    return {**news, **{key: olds.get(key) for key in ("disk_gib", *FOUND, "claim")}}
 
 
 def delete(props: Properties) -> None:
@@ -139,13 +138,13 @@ def _tag(client: Any, props: Properties, tags: Properties) -> None:
 def _found(tags: dict[str, str]) -> Properties | None:
     if "sha256" not in tags or not tags.get("disk_gib", "").isdecimal():
         return None
-    return {"sha256": tags["sha256"], "disk_gib": int(tags["disk_gib"])}
+    return {"disk_gib": int(tags["disk_gib"]), **{key: tags.get(key, "") for key in FOUND}}
 
 
 def _upload(client: Any, props: Properties) -> Properties:
     target = {"bucket": props["bucket"], "key": props["key"]}
     with open_image(props) as image:
-        qcow2 = Qcow2(image.unpacked(Compression.NONE))
+        qcow2 = Qcow2(image.unpacked())
         parts = _parts(qcow2.chunks())
         # The first part is taken before the upload begins: what is no qcow2 leaves nothing behind.
         first = next(parts)
@@ -155,7 +154,7 @@ def _upload(client: Any, props: Properties) -> Properties:
         ).upload_id
         try:
             done = run_all(_jobs(client, target, upload, first, parts), workers=_WORKERS)
-            image.verify(props.get("compressed_sha256"))
+            image.verify()
             client.complete_multipart_upload(
                 oss.CompleteMultipartUploadRequest(
                     **target,
@@ -167,7 +166,7 @@ def _upload(client: Any, props: Properties) -> Properties:
             with suppress(BaseError):
                 client.abort_multipart_upload(oss.AbortMultipartUploadRequest(**target, upload_id=upload))
             raise
-        return {"sha256": image.sha256, "disk_gib": qcow2.disk_gib}
+        return {"disk_gib": qcow2.disk_gib, "sha256": image.sha256, "asset": image.name}
 
 
 def _jobs(

@@ -11,6 +11,7 @@ import pulumi_azure_native as azure
 from pydantic import Field
 
 from ._contract import Shape
+from .image_assets import content_name
 from .image_upload import AzurePageBlob, ImageSource
 from .schematic import schematic_id
 
@@ -106,13 +107,13 @@ def account_name(gallery_id: str) -> str:
     return f"talos{short_hash(gallery_id.lower(), 19)}"
 
 
-def definition_name(arch: str, schematic: str, version: str) -> str:
-    """Return the image definition: one for each schematic, and one for each pre-release.
+def definition_name(arch: str, content: str, version: str, *, secure_boot: bool = False) -> str:
+    """Return the image definition: one for each schematic or image file, and one for each pre-release.
 
     A version inside of it must be three numbers, and says the Talos release; `-rc.1` is not legal there.
     """
     stage = version.partition("-")[2]
-    return f"talos-{arch}-{schematic[:12]}{'-' + stage if stage else ''}"
+    return f"talos-{arch}{'-secureboot' if secure_boot else ''}-{content[:12]}{'-' + stage if stage else ''}"
 
 
 def build_azure_image(
@@ -121,6 +122,7 @@ def build_azure_image(
     """Declare the image's resources and return the id of the gallery image version."""
     child = pulumi.ResourceOptions(parent=parent)
     schematic, version = schematic_id(source["schematic"]), source["talos_version"].removeprefix("v")
+    definition = definition_name(arch, source["content"], version, secure_boot=source["secure_boot"])
     tags = pulumi.Output.from_input(shape.tags or {}).apply(
         lambda given: {**given, "talos-version": version, "talos-schematic": schematic}
     )
@@ -156,7 +158,7 @@ def build_azure_image(
         account=account.name,
         container=container.name,
         # The name says all that the content depends on, so that other content is another blob.
-        blob=f"talos-{version}-azure-{arch}-{schematic}.vhd",
+        blob=f"{content_name('azure', arch, version, source['content'], secure_boot=source['secure_boot'])}.vhd",
         endpoint=shape.endpoints.blob or account.primary_endpoints.apply(lambda found: found["blob"]),
         authority=shape.endpoints.authority,
         source=source,
@@ -167,14 +169,14 @@ def build_azure_image(
             pulumi.ResourceOptions(depends_on=_uploader_role(name, shape, account, child)),
         ),
     )
-    definition = azure.compute.GalleryImage(
+    image_definition = azure.compute.GalleryImage(
         f"{name}-definition",
         gallery_name=gallery.name,
-        gallery_image_name=definition_name(arch, schematic, version),
+        gallery_image_name=definition,
         identifier={
             "publisher": "hybrid-talos",
             "offer": "talos",
-            "sku": definition_name(arch, schematic, version),
+            "sku": definition,
         },
         os_type=azure.compute.OperatingSystemTypes.LINUX,
         os_state=azure.compute.OperatingSystemStateTypes.GENERALIZED,
@@ -188,7 +190,7 @@ def build_azure_image(
     image = azure.compute.GalleryImageVersion(
         f"{name}-version",
         gallery_name=gallery.name,
-        gallery_image_name=definition.name,
+        gallery_image_name=image_definition.name,
         gallery_image_version_name=version.partition("-")[0],
         storage_profile={
             "os_disk_image": {

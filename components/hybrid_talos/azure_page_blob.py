@@ -34,9 +34,9 @@ from pulumi.dynamic import DiffResult
 
 from .azure_credential import deployment_credential
 from .blob_lease import held, take_away
-from .disk_image import GIB, SECTOR, FixedVhd, Page
-from .image_source import Properties, diff_of, open_image, pin_problem
-from .image_stream import ImageError, compression_of
+from .disk_image import GIB, SECTOR, Page
+from .image_source import FOUND, Properties, diff_of, open_image, pin_problem, vhd_of
+from .image_stream import ImageError
 from .page_writer import Checkpoint, SourceChanged, write_pages
 from .schematic import schematic_id
 from .work_provider import WorkError
@@ -71,7 +71,7 @@ def create(props: Properties) -> tuple[str, Properties]:
             metadata = _metadata(blob)
             if metadata.get("state") != "complete":
                 metadata = _upload(blob, props)
-            elif problem := pin_problem(props, metadata.get("sha256")):
+            elif problem := pin_problem(props, metadata):
                 raise WorkError(problem)
             blob.set_blob_metadata({**metadata, **claim})
             found = _found(blob, metadata)
@@ -87,7 +87,7 @@ def read(props: Properties) -> Properties | None:
 
 def update(olds: Properties, news: Properties) -> Properties:
     """Record the new address; the blob stays as it is."""
-    return {**news, **{key: olds[key] for key in ("size", "sha256", "claim")}}
+    return {**news, **{key: olds.get(key) for key in ("size", *FOUND, "claim")}}
 
 
 def delete(props: Properties) -> None:
@@ -134,7 +134,7 @@ def _metadata(blob: BlobClient) -> dict[str, str]:
 
 
 def _found(blob: BlobClient, metadata: dict[str, str]) -> Properties:
-    return {"size": blob.get_blob_properties().size, "sha256": metadata.get("sha256", "")}
+    return {"size": blob.get_blob_properties().size, **{key: metadata.get(key, "") for key in FOUND}}
 
 
 def _upload(blob: BlobClient, props: Properties) -> dict[str, str]:
@@ -145,10 +145,8 @@ def _upload(blob: BlobClient, props: Properties) -> dict[str, str]:
 
 
 def _upload_once(blob: BlobClient, props: Properties, *, go_on: bool) -> dict[str, str]:
-    packed = compression_of(props["asset"])
-    name = props["asset"].removesuffix(f".{packed.value}") if packed else props["asset"]
     with open_image(props) as image:
-        vhd = FixedVhd(image.unpacked(packed), has_footer=name.endswith(".vhd"))
+        vhd = vhd_of(image)
         pages = vhd.pages()
         # The first page is taken before the blob is made: what is no image at all leaves nothing behind.
         first = next(pages, None)
@@ -165,7 +163,7 @@ def _upload_once(blob: BlobClient, props: Properties, *, go_on: bool) -> dict[st
                 return found
             try:
                 _write(blob, lease, chain((first,), pages), marks, _checkpoint(found) if go_on else None)
-                image.verify(props.get("compressed_sha256"))
+                image.verify()
                 blob.resize_blob(vhd.file_size, lease=lease)
                 blob.upload_page(vhd.footer, offset=vhd.disk_size, length=SECTOR, lease=lease)
             except ImageError:
@@ -174,7 +172,7 @@ def _upload_once(blob: BlobClient, props: Properties, *, go_on: bool) -> dict[st
                 with suppress(AzureError):
                     blob.delete_blob(lease=lease)
                 raise
-            finished = {**marks, "state": "complete", "sha256": image.sha256}
+            finished = {**marks, "state": "complete", "sha256": image.sha256, "asset": image.name}
             blob.set_blob_metadata(finished, lease=lease)
         return finished
 

@@ -51,7 +51,8 @@ class Progress:
     def __init__(self, label: str, send: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.total: int | None = None
         """Bytes that will come, when known."""
-        self._label = label
+        self.label = label
+        """What is counted."""
         self._send = send
         self._clock = clock
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class Progress:
 
     def _line(self, seconds: float) -> str:
         rate = self._done / seconds
-        line = f"{self._label}: {self._done / _MIB:.0f} MiB, {rate / _MIB:.1f} MiB/s"
+        line = f"{self.label}: {self._done / _MIB:.0f} MiB, {rate / _MIB:.1f} MiB/s"
         if self.total:
             left = max(self.total - self._done, 0) / rate
             line += f", {100 * self._done / self.total:.0f} %, {left:.0f} s left"

@@ -4,13 +4,18 @@ HTTP as described in siderolabs/image-factory docs/api.md.
 """
 
 import difflib
+from collections.abc import Iterable
+from typing import Any
 
 import requests
 
-from .image_stream import ImageError, plain_reason
+from .image_assets import tag
+from .image_download import plain_reason
+from .image_stream import ImageError
 from .schematic import schematic_id
 
 _TIMEOUT_SECONDS = (30, 120)
+_SHOWN_VERSIONS = 5
 
 
 def register(session: requests.Session, factory_url: str, schematic: str) -> None:
@@ -29,8 +34,8 @@ def register(session: requests.Session, factory_url: str, schematic: str) -> Non
         )
     except requests.RequestException as error:
         raise ImageError(
-            f"the image factory {base} cannot be reached ({type(error).__name__}); check factory_url, and "
-            "HTTPS_PROXY and REQUESTS_CA_BUNDLE of this machine"
+            f"the image factory {base} cannot be reached ({type(error).__name__}); check factory_url, proxy and "
+            "factory_ca, and HTTPS_PROXY and REQUESTS_CA_BUNDLE of this machine"
         ) from None
     if response.status_code != requests.codes.created:
         raise ImageError(
@@ -48,26 +53,56 @@ def register(session: requests.Session, factory_url: str, schematic: str) -> Non
         )
 
 
-def check_extensions(session: requests.Session, factory_url: str, version: str, wanted: list[str]) -> None:
+def check_version(session: requests.Session, factory_url: str, version: str) -> None:
+    """Raise ImageError that names the closest and the newest releases when the factory does not know this one.
+
+    A factory that does not list its releases is left to judge for itself when the image is asked for.
+    """
+    base, wanted = factory_url.rstrip("/"), tag(version)
+    known = [name for name in _listed(session, f"{base}/versions") if isinstance(name, str)]
+    if not known or wanted in known:
+        return
+    newest = ", ".join(known[-1 : -1 - _SHOWN_VERSIONS : -1])
+    line = wanted.rsplit(".", 1)[0] if "-" not in wanted else wanted.partition("-")[0].rsplit(".", 1)[0]
+    close = [name for name in known if name.startswith(f"{line}.")][-_SHOWN_VERSIONS:]
+    near = f"of {line} it has {', '.join(close)}; " if close else ""
+    raise ImageError(
+        f"the image factory {base} does not know Talos {wanted}: {near}its newest are {newest}. Change the version "
+        "(cluster.talosVersion, or talos_version of the image)"
+    )
+
+
+def check_extensions(session: requests.Session, factory_url: str, version: str, wanted: Iterable[str]) -> None:
     """Raise ImageError that names the closest extensions when one is not made for this Talos version.
 
     A factory that does not list its extensions is left to judge for itself when the image is asked for.
     """
-    if not wanted:
-        return
-    base = factory_url.rstrip("/")
-    tag = f"v{version.removeprefix('v')}"
-    try:
-        response = session.get(f"{base}/version/{tag}/extensions/official", timeout=_TIMEOUT_SECONDS)
-        names = {entry["name"] for entry in response.json()} if response.ok else set()
-    except (requests.RequestException, ValueError, KeyError, TypeError):
-        return
+    names = list(wanted)
     if not names:
         return
+    known = _names(session, f"{factory_url.rstrip('/')}/version/{tag(version)}/extensions/official")
+    _refuse_unknown(names, known, f"the image factory {factory_url.rstrip('/')} has no such extension", version)
+
+
+def _refuse_unknown(wanted: list[str], known: set[str], words: str, version: str) -> None:
     problems = []
-    for name in wanted:
-        if name not in names:
-            close = difflib.get_close_matches(name, names, n=3)
+    for name in wanted if known else ():
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), n=3)
             problems.append(f"{name} (did you mean {' or '.join(close)}?)" if close else name)
     if problems:
-        raise ImageError(f"the image factory {base} has no such extension for Talos {tag}: {', '.join(problems)}")
+        raise ImageError(f"{words} for Talos {tag(version)}: {', '.join(problems)}")
+
+
+def _names(session: requests.Session, url: str) -> set[str]:
+    return {str(entry["name"]) for entry in _listed(session, url) if isinstance(entry, dict) and "name" in entry}
+
+
+def _listed(session: requests.Session, url: str) -> list[Any]:
+    """Return a list that the factory serves; nothing when it does not."""
+    try:
+        response = session.get(url, timeout=_TIMEOUT_SECONDS)
+        found = response.json() if response.ok else []
+    except (requests.RequestException, ValueError):
+        return []
+    return found if isinstance(found, list) else []

@@ -5,7 +5,7 @@ renamed or moved, and hold no code (docs/adr/0001-custom-resources.md). The work
 aliyun_oss_object. This module is imported by Pulumi's dynamic provider and must stay light.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NotRequired, TypedDict
 
 import pulumi
@@ -21,16 +21,25 @@ class ImageSource(TypedDict):
     """The Image Factory."""
     factory_ca: NotRequired[str | None]
     """PEM text of one more certificate authority to trust for the factory."""
+    proxy: NotRequired[str | None]
+    """HTTP proxy to the factory, without credentials."""
     schematic: str
     """Canonical YAML of the schematic."""
     extensions: Sequence[str]
     """Its system extensions."""
     talos_version: str
     """Talos release, with or without a leading `v`."""
-    asset: str
-    """File name of the asset, such as `azure-amd64.vhd.xz`."""
-    compressed_sha256: NotRequired[str | None]
-    """SHA-256 that the download must have, packed as it comes; any when left out."""
+    secure_boot: bool
+    """Whether the image is one for Secure Boot."""
+    content: str
+    """What names the content beside release, platform, architecture and Secure Boot (image_assets.content_name): the
+    schematic's id, or the digest of an image file."""
+    assets: Sequence[str]
+    """File names that the factory may serve the image under, most wanted first."""
+    compressed_sha256: NotRequired[Mapping[str, str]]
+    """SHA-256 that an asset must have, packed as it comes; when there are any, no other asset is asked for."""
+    image_file: NotRequired[Mapping[str, str] | None]
+    """A file to take instead, as `location` and `sha256`; the factory is then not asked."""
 
 
 class AzurePageBlobProvider(WorkProvider):
@@ -52,6 +61,8 @@ class AzurePageBlob(dynamic.Resource, module="image", name="AzurePageBlob"):
     """Name of the blob, known when the blob is complete."""
     size: pulumi.Output[float]
     """Bytes of the VHD, footer included."""
+    asset: pulumi.Output[str]
+    """File name of the asset that the image came from."""
     sha256: pulumi.Output[str]
     """SHA-256 of what was downloaded, packed as it came."""
 
@@ -83,6 +94,7 @@ class AzurePageBlob(dynamic.Resource, module="image", name="AzurePageBlob"):
             "authority": authority,
             "role_is_new": role_is_new,
             "size": None,
+            "asset": None,
             "sha256": None,
         }
         super().__init__(AzurePageBlobProvider(), name, props, opts)
@@ -95,8 +107,10 @@ class AliyunOssObject(dynamic.Resource, module="image", name="AliyunOssObject"):
     """Key of the object, known when the object is complete."""
     disk_gib: pulumi.Output[float]
     """Whole GiB that hold the disk inside."""
+    asset: pulumi.Output[str]
+    """File name of the asset that the image came from."""
     sha256: pulumi.Output[str]
-    """SHA-256 of what was downloaded."""
+    """SHA-256 of what was downloaded, packed as it came."""
 
     def __init__(
         self,
@@ -117,6 +131,7 @@ class AliyunOssObject(dynamic.Resource, module="image", name="AliyunOssObject"):
             "key": key,
             "endpoint": endpoint,
             "disk_gib": None,
+            "asset": None,
             "sha256": None,
         }
         super().__init__(AliyunOssObjectProvider(), name, props, opts)

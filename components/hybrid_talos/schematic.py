@@ -1,4 +1,4 @@
-"""Names of what the Image Factory makes: schematics, their ids, and where each asset lies.
+"""Schematics, what the Image Factory makes an image of: their canonical YAML and their ids.
 
 Pure functions. The id of a schematic is the SHA-256 of its canonical YAML, so it is known before the
 factory is ever asked (siderolabs/image-factory pkg/schematic/schematic.go).
@@ -6,12 +6,10 @@ factory is ever asked (siderolabs/image-factory pkg/schematic/schematic.go).
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 EXTENSION_PATTERN = r"^[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*$"
-VERSION_PATTERN = r"^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-(?:alpha|beta|rc)\.\d+)?$"
 
 # siderolabs/image-factory internal/profile/profile.go, ExtensionNameAlias. The factory still serves the old
 # names, but the id is a hash of the name as written.
@@ -29,27 +27,28 @@ RENAMED_EXTENSIONS = {
     "siderolabs/xe-guest-utilities": "siderolabs/xen-guest-agent",
 }
 
-# siderolabs/talos pkg/machinery/platforms/platforms.go: the disk image that each platform is served as.
-_DISK_IMAGES = {"metal": "raw.zst", "azure": "vhd.xz", "alibabacloud": "qcow2"}
-
-# Words and numbers that go-yaml (resolve.go, encode.go isOldBool and isBase60Float) would read back as
-# something else than a string, and therefore writes between double quotes.
+# Words and numbers that go-yaml (its resolver) would read back as something else than a string, and therefore writes
+# between double quotes.
 _RESOLVED = re.compile(
     r"""^(
         | ~ | null | Null | NULL
         | true | True | TRUE | false | False | FALSE
-        | y | Y | yes | Yes | YES | on | On | ON
-        | n | N | no | No | NO | off | Off | OFF
-        | [-+]?0b[01_]+ | [-+]?0o[0-7_]+ | [-+]?0x[0-9a-fA-F_]{1,16}
         | ([-+]_*)?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9][0-9_]*)?
         | [-+]?\.(inf|Inf|INF) | \.(nan|NaN|NAN)
-        | [-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?
         | \d{4}-\d{1,2}-\d{1,2}([Tt\ ]\d.*)?
     )$""",
     re.VERBOSE,
 )
+# The same, for numbers; go-yaml takes `_` out of them first.
+_WHOLE_NUMBER = re.compile(r"^[-+]?0([bB][01]{1,64}|[oO][0-7]{1,22}|[xX][0-9a-fA-F]{1,16})$")
+# What YAML 1.1 took for truth values, for numbers to the base of 60, and for a merge: between quotes everywhere, but
+# between other ones from one release of go-yaml to the next, and so of the factory.
+_LEGACY = re.compile(
+    r"^(y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|<<|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$"
+)
 # libyaml's emitter (yaml_emitter_analyze_scalar): what cannot stand without quotes in block context.
 _NEEDS_QUOTES = re.compile(r"""^[\#,\[\]{}&*!|>'"%@`]|^[-?](\s|$)|^---|^\.\.\.|:(\s|$)|\s\#|^\s|\s$""")
+_INDENT = 4
 
 
 class MetaValue(NamedTuple):
@@ -58,7 +57,7 @@ class MetaValue(NamedTuple):
     key: int
     """Number of the key, 0 to 255; 10 is the metal platform's network configuration."""
     value: str
-    """Value, one line of printable ASCII."""
+    """Value: printable ASCII, in one line or several."""
 
 
 class Overlay(NamedTuple):
@@ -68,6 +67,8 @@ class Overlay(NamedTuple):
     """Name of the overlay, such as `rpi_generic`."""
     image: str
     """Image that holds it, such as `siderolabs/sbc-raspberrypi`."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Options of the overlay by name, such as `configTxtAppend`."""
 
 
 def current_extensions(names: Iterable[str]) -> tuple[str, ...]:
@@ -85,32 +86,37 @@ def schematic_yaml(
     *,
     meta: Sequence[MetaValue] = (),
     overlay: Overlay | None = None,
+    enroll_keys: str = "",
     well_known_certificates: bool = False,
     sector_size: int | None = None,
 ) -> str:
     """Return the canonical YAML of a schematic, byte for byte as the factory writes it.
 
-    Lists keep their order: give extensions through current_extensions(). Raises ValueError for text that is
-    not one line of printable ASCII, since its canonical form is not certain.
+    Lists keep their order: give extensions through current_extensions(). Raises ValueError for text whose
+    canonical form is not certain: anything but printable ASCII in whole lines.
     """
     lines: list[str] = []
     if overlay is not None:
-        lines += ["overlay:", f"    image: {_scalar(overlay.image)}", f"    name: {_scalar(overlay.name)}"]
+        lines += ["overlay:", *_pair(1, "image", overlay.image), *_pair(1, "name", overlay.name)]
+        if overlay.options:
+            lines += [f"{_space(1)}options:", *_options(dict(overlay.options))]
     body: list[str] = []
     if extra_kernel_args:
-        body += ["    extraKernelArgs:", *(f"        - {_scalar(arg)}" for arg in extra_kernel_args)]
+        body += [f"{_space(1)}extraKernelArgs:", *(f"{_space(2)}- {_one_line(arg)}" for arg in extra_kernel_args)]
     if meta:
-        body.append("    meta:")
+        body.append(f"{_space(1)}meta:")
         for key, value in meta:
-            body += [f"        - key: {key}", f"          value: {_scalar(value)}"]
+            body += [f"{_space(2)}- key: {key}", *_pair(2, "value", value, margin="  ")]
     names = list(extensions)
     if names:
-        body += ["    systemExtensions:", "        officialExtensions:"]
-        body += [f"            - {_scalar(name)}" for name in names]
-    if well_known_certificates:
-        body += ["    secureboot:", "        includeWellKnownCertificates: true"]
+        body += [f"{_space(1)}systemExtensions:", f"{_space(2)}officialExtensions:"]
+        body += [f"{_space(3)}- {_one_line(name)}" for name in names]
+    if enroll_keys or well_known_certificates:
+        body.append(f"{_space(1)}secureboot:")
+        body += [f"{_space(2)}enrollKeys: {_one_line(enroll_keys)}"] if enroll_keys else []
+        body += [f"{_space(2)}includeWellKnownCertificates: true"] if well_known_certificates else []
     if sector_size is not None:
-        body += ["    diskImage:", f"        sectorSize: {sector_size}"]
+        body += [f"{_space(1)}diskImage:", f"{_space(2)}sectorSize: {sector_size}"]
     lines += ["customization:", *body] if body else ["customization: {}"]
     return "\n".join(lines) + "\n"
 
@@ -120,66 +126,38 @@ def schematic_id(canonical_yaml: str) -> str:
     return hashlib.sha256(canonical_yaml.encode()).hexdigest()
 
 
-def asset_name(platform: str, arch: str) -> str:
-    """Return the file name of a platform's disk image, such as `azure-amd64.vhd.xz`."""
-    return f"{platform}-{arch}.{_DISK_IMAGES[platform]}"
+def _space(level: int) -> str:
+    return " " * (_INDENT * level)
 
 
-def image_url(factory_url: str, schematic: str, version: str, asset: str) -> str:
-    """Return where the factory serves an asset of one schematic and Talos version."""
-    return f"{factory_url.rstrip('/')}/image/{schematic}/{_tag(version)}/{asset}"
+def _options(options: Mapping[str, str]) -> list[str]:
+    return [line for key in sorted(options) for line in _pair(2, _one_line(key), options[key])]
 
 
-def iso_url(factory_url: str, schematic: str, version: str, arch: str) -> str:
-    """Return the ISO that boots a machine of the rack which has no Talos yet."""
-    return image_url(factory_url, schematic, version, f"metal-{arch}.iso")
+def _pair(level: int, key: str, value: str, margin: str = "") -> list[str]:
+    """Return the lines of one key and its text; ``margin`` is what a list adds to the indentation."""
+    before = _space(level) + margin
+    if "\n" not in value:
+        return [f"{before}{key}: {_one_line(value)}"]
+    lines = value.removesuffix("\n").split("\n")
+    for line in lines:
+        if not (line.isascii() and (line.isprintable() or not line)) or line.endswith(" "):
+            raise ValueError("must be printable ASCII; of several lines, none may end in white space")
+    if not lines[0].strip() or lines[0].startswith(" ") or not lines[-1]:
+        raise ValueError("must begin with its first line and end with its last: no white space around it")
+    mark = "|" if value.endswith("\n") else "|-"
+    inside = _space(level + 1)
+    return [f"{before}{key}: {mark}", *(f"{inside}{line}" if line else "" for line in lines)]
 
 
-def pxe_url(factory_url: str, schematic: str, version: str, arch: str) -> str:
-    """Return the iPXE script that boots a machine of the rack over the network.
-
-    The public factory serves it from a host of its own; any other one from its own host unless its operator
-    says otherwise (image-factory docs/api.md, PXE Frontend API).
-    """
-    base = factory_url.rstrip("/")
-    if urlsplit(base).hostname == "factory.talos.dev":
-        base = "https://pxe.factory.talos.dev"
-    return f"{base}/pxe/{schematic}/{_tag(version)}/metal-{arch}"
-
-
-def installer_ref(factory_url: str, platform: str, schematic: str, version: str) -> str:
-    """Return the installer image that installs or upgrades machines of a platform."""
-    return f"{urlsplit(factory_url).netloc}/{platform}-installer/{schematic}:{_tag(version)}"
-
-
-def platform_problem(platform: str, arch: str, version: str) -> str | None:
-    """Return why a platform cannot boot this architecture or Talos version; None when it can."""
-    if platform != "alibabacloud":
-        return None
-    if arch != "amd64":
-        return (
-            f"arch: {arch} images cannot be imported into Alibaba Cloud: ImageImport takes x86_64 and i386 "
-            "only; use amd64 instance types there"
-        )
-    number, _, stage = version.removeprefix("v").partition("-")
-    major, minor, patch = (int(part) for part in number.split("."))
-    early = stage.startswith("alpha.") or stage in ("beta.0", "beta.1")
-    if (major, minor) < (1, 14) or ((major, minor, patch) == (1, 14, 0) and early):
-        return (
-            f"talos_version: {version} has no alibabacloud platform; the first with it is 1.14.0 "
-            "(siderolabs/talos platform/alibabacloud)"
-        )
-    return None
-
-
-def _tag(version: str) -> str:
-    return f"v{version.removeprefix('v')}"
-
-
-def _scalar(text: str) -> str:
+def _one_line(text: str) -> str:
     if not (text.isascii() and (text.isprintable() or not text)):
-        raise ValueError("text of a schematic must be one line of printable ASCII")
-    if _RESOLVED.match(text):
+        raise ValueError("must be one line of printable ASCII")
+    if _LEGACY.match(text):
+        raise ValueError(
+            f"'{text}' alone is written differently by different releases of the factory; say it otherwise"
+        )
+    if _RESOLVED.match(text) or (text[:1] != "_" and _WHOLE_NUMBER.match(text.replace("_", ""))):
         return f'"{text}"'
     if _NEEDS_QUOTES.search(text):
         return "'" + text.replace("'", "''") + "'"

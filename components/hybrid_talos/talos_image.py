@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 import pulumi
 from pydantic import Field, field_validator, model_validator
@@ -12,20 +12,30 @@ from ._contract import Shape, check
 from .aliyun_image import AliyunImageArgs, AliyunShape, build_aliyun_image
 from .arch import Arch
 from .azure_image import AzureImageArgs, AzureShape, build_azure_image, image_regions
-from .image_upload import ImageSource
-from .schematic import (
-    EXTENSION_PATTERN,
-    RENAMED_EXTENSIONS,
+from .image_assets import (
     VERSION_PATTERN,
-    asset_name,
-    current_extensions,
+    disk_assets,
+    file_problem,
     installer_ref,
     iso_url,
     platform_problem,
     pxe_url,
-    schematic_id,
-    schematic_yaml,
 )
+from .image_inputs import (
+    SERVER_PATTERN,
+    SHA256_PATTERN,
+    ImageFileArgs,
+    ImageFileShape,
+    MetaShape,
+    MetaValueArgs,
+    OverlayArgs,
+    OverlayShape,
+    SecureBootArgs,
+    SecureBootShape,
+    image_schematic,
+)
+from .image_upload import ImageSource
+from .schematic import EXTENSION_PATTERN, RENAMED_EXTENSIONS, current_extensions, schematic_id, schematic_yaml
 
 
 class Platform(StrEnum):
@@ -50,15 +60,27 @@ class TalosImageArgs(TypedDict):
     """Image Factory. Default: `https://factory.talos.dev`."""
     factory_ca: NotRequired[str]
     """PEM text of a certificate authority to trust for the factory, beside the usual ones."""
+    proxy: NotRequired[str]
+    """HTTP proxy on the way to the factory, such as `http://proxy.example.com:3128`, without credentials: those belong
+    into HTTPS_PROXY, which is used when this is left out."""
     extensions: NotRequired[Sequence[str]]
     """System extensions, such as `siderolabs/drbd`. Their order does not matter. Default: none."""
     extra_kernel_args: NotRequired[Sequence[str]]
     """Kernel arguments, in order. Default: none."""
+    meta: NotRequired[Sequence[MetaValueArgs]]
+    """Initial values of Talos' META partition, in order. Default: none."""
+    secure_boot: NotRequired[SecureBootArgs]
+    """Secure Boot; not on Alibaba Cloud, for which Talos has no such image. Default: off."""
+    overlay: NotRequired[OverlayArgs]
+    """Overlay of a single-board computer; for metal alone. Default: none."""
     arch: NotRequired[Arch]
     """CPU architecture. Default: amd64."""
-    compressed_sha256: NotRequired[str]
-    """SHA-256 that the download must have, packed as the factory serves it. The factory publishes none: take
-    it from the `sha256` of the upload resource of a first run."""
+    compressed_sha256: NotRequired[Mapping[str, str]]
+    """SHA-256 that a download must have, packed as the factory serves it, by the asset's file name such as
+    `azure-amd64.vhd.zst`. Only assets that are pinned are then asked for. The factory publishes no digest: take both
+    from `asset` and `sha256` of the upload resource of a first run. Default: any."""
+    image_file: NotRequired[ImageFileArgs]
+    """An image that is there already; the factory is then not asked for one. Not for metal. Default: none."""
     azure: NotRequired[AzureImageArgs]
     """Where the image is kept on Azure. Required for platform azure, refused for any other."""
     aliyun: NotRequired[AliyunImageArgs]
@@ -68,12 +90,17 @@ class TalosImageArgs(TypedDict):
 class _Shape(Shape):
     platform: Platform
     talos_version: str = Field(pattern=VERSION_PATTERN)
-    factory_url: str = Field(default="https://factory.talos.dev", pattern=r"^https?://[^/\s]+(/\S*)?$")
+    factory_url: str = Field(default="https://factory.talos.dev", pattern=SERVER_PATTERN)
     factory_ca: str | None = None
+    proxy: str | None = Field(default=None, pattern=SERVER_PATTERN)
     extensions: tuple[str, ...] = ()
     extra_kernel_args: tuple[str, ...] = ()
+    meta: tuple[MetaShape, ...] = ()
+    secure_boot: SecureBootShape = SecureBootShape()
+    overlay: OverlayShape | None = None
     arch: Arch = Arch.AMD64
-    compressed_sha256: str | None = Field(default=None, pattern=r"^[0-9a-fA-F]{64}$")
+    compressed_sha256: Mapping[str, Annotated[str, Field(pattern=SHA256_PATTERN)]] = {}
+    image_file: ImageFileShape | None = None
     azure: AzureShape | None = None
     aliyun: AliyunShape | None = None
 
@@ -99,8 +126,28 @@ class _Shape(Shape):
                 raise ValueError(f"{key}: required for platform {platform.value}")
             if self.platform is not platform and block is not None:
                 raise ValueError(f"{key}: belongs to platform {platform.value}, not {self.platform.value}")
-        if problem := platform_problem(self.platform, self.arch, self.talos_version):
+        if problem := platform_problem(
+            self.platform, self.arch, self.talos_version, secure_boot=self.secure_boot.enabled
+        ):
             raise ValueError(problem)
+        if self.overlay is not None and self.platform is not Platform.METAL:
+            raise ValueError(f"overlay: is for boards, which are platform metal, not {self.platform.value}")
+        return self
+
+    @model_validator(mode="after")
+    def _source_fits_platform(self) -> "_Shape":
+        assets = disk_assets(self.platform, self.arch, secure_boot=self.secure_boot.enabled)
+        for name in sorted(self.compressed_sha256):
+            if name not in assets:
+                known = ", ".join(assets) or "none, for nothing is uploaded"
+                raise ValueError(f"compressed_sha256: '{name}' is no asset of this image; there is {known}")
+        if self.image_file is not None:
+            if self.platform is Platform.METAL:
+                raise ValueError("image_file: nothing is uploaded for platform metal")
+            if self.compressed_sha256:
+                raise ValueError("compressed_sha256: belongs to the factory's assets; image_file has its own sha256")
+            if problem := file_problem(self.platform, self.image_file.location):
+                raise ValueError(f"image_file.location: {problem}")
         return self
 
 
@@ -143,16 +190,22 @@ class TalosImage(pulumi.ComponentResource):
             pulumi.log.warn(f"extensions: {old} is called {RENAMED_EXTENSIONS[old]} today; that is used", self)
 
         extensions = current_extensions(shape.extensions)
-        schematic = schematic_yaml(extensions, shape.extra_kernel_args)
+        schematic = image_schematic(extensions, shape.extra_kernel_args, shape.meta, shape.secure_boot, shape.overlay)
         identity, version = schematic_id(schematic), shape.talos_version.removeprefix("v")
+        secure, file = shape.secure_boot.enabled, shape.image_file
+        assets = disk_assets(shape.platform, shape.arch, secure_boot=secure)
         source = ImageSource(
             factory_url=shape.factory_url,
             factory_ca=shape.factory_ca,
+            proxy=shape.proxy,
             schematic=schematic,
             extensions=extensions,
             talos_version=version,
-            asset=asset_name(shape.platform, shape.arch),
-            compressed_sha256=shape.compressed_sha256,
+            secure_boot=secure,
+            content=file.sha256.lower() if file else identity,
+            assets=assets,
+            compressed_sha256=dict(shape.compressed_sha256),
+            image_file={"location": file.location, "sha256": file.sha256.lower()} if file else None,
         )
         regions: tuple[str, ...] = ()
         image_id = pulumi.Output.from_input("")
@@ -166,10 +219,11 @@ class TalosImage(pulumi.ComponentResource):
         self.schematic_id = pulumi.Output.from_input(identity)
         self.image_id = image_id
         self.image_ids = image_id.apply(lambda found: dict.fromkeys(regions, found))
-        factory = shape.factory_url
-        self.installer_image = pulumi.Output.from_input(installer_ref(factory, shape.platform, identity, version))
-        self.iso_url = pulumi.Output.from_input(iso_url(factory, identity, version, shape.arch))
-        self.pxe_url = pulumi.Output.from_input(pxe_url(factory, identity, version, shape.arch))
+        factory, arch = shape.factory_url, shape.arch
+        installer = installer_ref(factory, shape.platform, identity, version, secure_boot=secure)
+        self.installer_image = pulumi.Output.from_input(installer)
+        self.iso_url = pulumi.Output.from_input(iso_url(factory, identity, version, arch, secure_boot=secure))
+        self.pxe_url = pulumi.Output.from_input(pxe_url(factory, identity, version, arch, secure_boot=secure))
         self.register_outputs(
             {
                 "schematicId": self.schematic_id,

@@ -111,7 +111,7 @@ KEYS = {
 @pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
 def test_other_content_is_another_upload_beside_the_old_one(work: Any) -> None:
     olds, key = KEYS[work]
-    result = work.diff({**olds, "sha256": "1" * 64}, {**olds, key: "other", "compressed_sha256": "2" * 64})
+    result = work.diff({**olds, "sha256": "1" * 64}, {**olds, key: "other", "compressed_sha256": {"a": "2" * 64}})
     assert (result.changes, result.replaces, result.delete_before_replace) == (True, [key], None)
 
 
@@ -131,10 +131,20 @@ def test_another_factory_is_no_change_and_another_address_only_recorded(work: An
 @pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
 def test_a_pin_of_something_else_is_refused_in_preview(work: Any) -> None:
     olds, _ = KEYS[work]
-    olds = {**olds, "sha256": "a" * 64}
-    assert work.diff(olds, {**olds, "compressed_sha256": "A" * 64}).changes is False
+    olds = {**olds, "asset": "one.vhd.zst", "sha256": "a" * 64}
+    assert work.diff(olds, {**olds, "compressed_sha256": {"one.vhd.zst": "A" * 64}}).changes is False
     with pytest.raises(WorkError, match="compressed_sha256"):
-        work.diff(olds, {**olds, "compressed_sha256": "b" * 64})
+        work.diff(olds, {**olds, "compressed_sha256": {"one.vhd.zst": "b" * 64}})
+    with pytest.raises(WorkError, match="compressed_sha256"):
+        work.diff(olds, {**olds, "image_file": {"location": "/a.vhd", "sha256": "b" * 64}})
+
+
+@pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
+def test_other_forms_of_the_same_content_are_no_change(work: Any) -> None:
+    olds, _ = KEYS[work]
+    olds = {**olds, "assets": ["one.vhd.zst"], "asset": "one.vhd.zst", "sha256": "a" * 64}
+    news = {**olds, "assets": ["one.qcow2", "one.vhd.zst"], "compressed_sha256": {"one.vhd.xz": "b" * 64}}
+    assert work.diff(olds, news).changes is False
 
 
 def test_an_error_of_the_work_comes_with_its_message_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +184,8 @@ class Factory:
         if request.path == "/schematics":
             self.registered.append(request.body.decode())
             return Answer(201, json.dumps({"id": self.answered_id}).encode())
+        if request.path == "/versions":
+            return Answer(200, json.dumps(["v1.13.9", "v1.14.0"]).encode())
         if request.path.endswith("/extensions/official"):
             names = [{"name": "siderolabs/drbd"}, {"name": "siderolabs/zfs"}]
             return Answer(200, json.dumps(names).encode())
@@ -198,7 +210,7 @@ def source(factory: Factory, asset: str) -> Properties:
         "schematic": SCHEMATIC,
         "extensions": ["siderolabs/drbd"],
         "talos_version": "1.14.0",
-        "asset": asset,
+        "assets": [asset],
     }
 
 
@@ -270,7 +282,7 @@ def test_a_vhd_becomes_a_page_blob_with_its_zeros_left_out(azure: Azure, factory
 
 def test_a_raw_disk_becomes_the_same_blob(azure: Azure, factory: Factory) -> None:
     factory.image = DISK
-    outs = AzurePageBlobProvider().create(azure_props(azure, factory, asset="azure-amd64.raw")).outs or {}
+    outs = AzurePageBlobProvider().create(azure_props(azure, factory, assets=["azure-amd64.raw"])).outs or {}
     assert outs["size"] == len(VHD)
     assert azure.blob.read(0, len(VHD)) == VHD
 
@@ -321,7 +333,9 @@ def test_a_refresh_sees_the_blob_and_that_it_is_gone(azure: Azure, factory: Fact
 
 
 def test_a_pin_that_fits_is_taken(azure: Azure, factory: Factory) -> None:
-    AzurePageBlobProvider().create(azure_props(azure, factory, compressed_sha256=factory.sha256))
+    AzurePageBlobProvider().create(
+        azure_props(azure, factory, compressed_sha256={"azure-amd64.vhd.xz": factory.sha256})
+    )
 
 
 BAD_IMAGES: dict[str, tuple[Callable[[Factory], None], str]] = {
@@ -345,7 +359,7 @@ def test_an_image_that_is_none_leaves_nothing_behind(azure: Azure, factory: Fact
 
 def test_a_download_that_is_not_the_pinned_one_leaves_nothing_behind(azure: Azure, factory: Factory) -> None:
     with pytest.raises(WorkError, match=factory.sha256):
-        AzurePageBlobProvider().create(azure_props(azure, factory, compressed_sha256="0" * 64))
+        AzurePageBlobProvider().create(azure_props(azure, factory, compressed_sha256={"azure-amd64.vhd.xz": "0" * 64}))
     assert azure.blob.record() is None
 
 
@@ -411,7 +425,9 @@ def test_a_qcow2_becomes_an_object_in_parts(oss: tuple[Oss, str], factory: Facto
     assert result.id == f"cn-hangzhou/images/{KEY}"
     assert (outs["disk_gib"], outs["sha256"]) == (5, factory.sha256)
     assert storage.objects == {KEY: QCOW2}
-    assert storage.tags == {KEY: {"sha256": factory.sha256, "disk_gib": "5", "claim": outs["claim"]}}
+    assert storage.tags == {
+        KEY: {"sha256": factory.sha256, "disk_gib": "5", "asset": "alibabacloud-amd64.qcow2", "claim": outs["claim"]}
+    }
     assert storage.operations.count("PUT partNumber,uploadId") == 3
     assert all("LTAItest/" in line and "SECRET" not in line for line in storage.authorizations)
 
@@ -487,7 +503,9 @@ def test_a_part_that_fails_leaves_no_upload_behind(oss: tuple[Oss, str], factory
 def test_a_pin_of_something_else_leaves_no_object(oss: tuple[Oss, str], factory: Factory) -> None:
     storage, url = oss
     with pytest.raises(WorkError, match=hashlib.sha256(QCOW2).hexdigest()):
-        AliyunOssObjectProvider().create(aliyun_props(url, factory, compressed_sha256="0" * 64))
+        AliyunOssObjectProvider().create(
+            aliyun_props(url, factory, compressed_sha256={"alibabacloud-amd64.qcow2": "0" * 64})
+        )
     assert storage.uploads == {}
     assert storage.objects == {}
 

@@ -1,19 +1,14 @@
 """The canonical YAML of schematics, their ids, and the names of assets."""
 
 import pytest
-from hybrid_talos.schematic import (
-    MetaValue,
-    Overlay,
-    asset_name,
-    current_extensions,
+from hybrid_talos.image_assets import (
     image_url,
     installer_ref,
     iso_url,
     platform_problem,
     pxe_url,
-    schematic_id,
-    schematic_yaml,
 )
+from hybrid_talos.schematic import MetaValue, Overlay, current_extensions, schematic_id, schematic_yaml
 
 FACTORY = "https://factory.talos.dev"
 EMPTY = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"
@@ -84,7 +79,7 @@ def test_an_old_and_a_new_name_of_one_extension_are_one() -> None:
     assert current_extensions(["siderolabs/i915", "siderolabs/i915-ucode"]) == ("siderolabs/i915",)
 
 
-# What gopkg.in/yaml.v3 writes for these as items of a list.
+# What go.yaml.in/yaml/v4, which the factory uses, writes for these as items of a list.
 @pytest.mark.parametrize(
     ("argument", "written"),
     [
@@ -92,13 +87,13 @@ def test_an_old_and_a_new_name_of_one_extension_are_one() -> None:
         ("-console", "-console"),
         ("talos.config=http://100.100.100.200/latest/user-data", None),
         ("true", '"true"'),
-        ("y", '"y"'),
-        ("OFF", '"OFF"'),
         ("", '""'),
         ("123", '"123"'),
         ("0x1f", '"0x1f"'),
+        ("0_X1", '"0_X1"'),
+        ("0x", "0x"),
+        ("0b" + "1" * 65, None),
         ("1e3", '"1e3"'),
-        ("12:30:45", '"12:30:45"'),
         ("2001-01-01", '"2001-01-01"'),
         ("_1", "_1"),
         ("a: b", "'a: b'"),
@@ -118,23 +113,45 @@ def test_text_is_quoted_as_the_factory_quotes_it(argument: str, written: str | N
     assert schematic_yaml((), [argument]) == f"customization:\n    extraKernelArgs:\n        - {expected}\n"
 
 
+@pytest.mark.parametrize("argument", ["y", "OFF", "No", "<<", "12:30:45", "-1:2"])
+def test_text_that_releases_of_the_factory_write_differently_is_refused(argument: str) -> None:
+    with pytest.raises(ValueError, match="written differently by different releases"):
+        schematic_yaml((), [argument])
+
+
+# What go.yaml.in/yaml/v4 writes for these as the value of a META key.
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ('{"a": 1}', " '{\"a\": 1}'"),
+        ("a: 1\nb: 2\n", " |\n            a: 1\n            b: 2"),
+        ("a: 1\n  b: 2", " |-\n            a: 1\n              b: 2"),
+        ("# x\n\ny\n", " |\n            # x\n\n            y"),
+    ],
+)
+def test_values_of_several_lines_stand_as_the_factory_writes_them(value: str, written: str) -> None:
+    expected = f"customization:\n    meta:\n        - key: 10\n          value:{written}\n"
+    assert schematic_yaml(meta=[MetaValue(10, value)]) == expected
+
+
+@pytest.mark.parametrize("value", ["\na", " a\nb", "a \nb", "a\tb\nc", "é\n", "a\n\n"])
+def test_values_of_several_lines_without_a_certain_form_are_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        schematic_yaml(meta=[MetaValue(10, value)])
+
+
+def test_options_of_an_overlay_are_in_the_order_of_their_names() -> None:
+    text = schematic_yaml(overlay=Overlay("rpi", "siderolabs/sbc", (("b", "two\nlines\n"), ("a", "0"))))
+    assert text == (
+        "overlay:\n    image: siderolabs/sbc\n    name: rpi\n    options:\n"
+        '        a: "0"\n        b: |\n            two\n            lines\ncustomization: {}\n'
+    )
+
+
 @pytest.mark.parametrize("argument", ["two\nlines", "a\tb", "é"])
 def test_text_without_a_certain_form_is_refused(argument: str) -> None:
     with pytest.raises(ValueError, match="printable ASCII"):
         schematic_yaml((), [argument])
-
-
-@pytest.mark.parametrize(
-    ("platform", "arch", "expected"),
-    [
-        ("azure", "amd64", "azure-amd64.vhd.xz"),
-        ("azure", "arm64", "azure-arm64.vhd.xz"),
-        ("alibabacloud", "amd64", "alibabacloud-amd64.qcow2"),
-        ("metal", "amd64", "metal-amd64.raw.zst"),
-    ],
-)
-def test_assets_are_named_by_platform(platform: str, arch: str, expected: str) -> None:
-    assert asset_name(platform, arch) == expected
 
 
 @pytest.mark.parametrize("version", ["1.14.0", "v1.14.0"])

@@ -125,7 +125,7 @@ def test_azure_uploads_the_factorys_vhd_under_a_name_that_says_its_content() -> 
     upload = run(declare(AZURE)).one("-upload")
     assert upload.type == "pulumi-python:dynamic/image:AzurePageBlob"
     assert upload.inputs["blob"] == f"talos-1.14.0-azure-amd64-{ID}.vhd"
-    assert upload.inputs["asset"] == "azure-amd64.vhd.xz"
+    assert upload.inputs["assets"][:2] == ["azure-amd64.vhd.zst", "azure-amd64.raw.zst"]
     assert upload.inputs["schematic"] == DRBD
     assert upload.inputs["endpoint"] == f"https://{upload.inputs['account']}.blob.core.windows.net/"
     assert upload.inputs["role_is_new"] is False
@@ -159,7 +159,7 @@ def test_azure_replicates_to_each_region_once_and_says_so() -> None:
 def test_arm64_is_said_wherever_azure_asks() -> None:
     cloud = run(declare({**AZURE, "arch": "arm64"}))
     assert cloud.one("-definition").inputs["architecture"] == "Arm64"
-    assert cloud.one("-upload").inputs["asset"] == "azure-arm64.vhd.xz"
+    assert cloud.one("-upload").inputs["assets"][0] == "azure-arm64.vhd.zst"
 
 
 def test_the_uploader_gets_the_one_role_before_the_upload() -> None:
@@ -303,7 +303,7 @@ def test_two_images_of_each_platform_stand_beside_each_other() -> None:
         ({"factory_url": "factory.talos.dev"}, "factory_url"),
         ({"extensions": ["drbd"]}, "'drbd' is no extension"),
         ({"extra_kernel_args": ["two\nlines"]}, "printable ASCII"),
-        ({"compressed_sha256": "abc"}, "compressed_sha256"),
+        ({"compressed_sha256": {"azure-amd64.vhd.xz": "abc"}}, "compressed_sha256.azure-amd64.vhd.xz"),
         ({"arch": "riscv64"}, "arch"),
         ({"azure": None}, "azure: required for platform azure"),
         ({"aliyun": {"region": "cn-hangzhou"}}, "aliyun: belongs to platform alibabacloud"),
