@@ -43,8 +43,14 @@ class WorkProvider(ResourceProvider):
     """Module of this package that does the work."""
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
-        """Return what is wrong with the inputs; unknown ones are left alone."""
+        """Return what is wrong with the inputs; unknown ones are left alone.
+
+        A module with ``planned`` sees the old inputs too: it may fill in an input that tells in a preview what will
+        happen, and refuse a step from the old ones to the new ones.
+        """
         problems: dict[str, str] = self._do("check", news)
+        if not problems and hasattr(self._module(), "planned"):
+            news, problems = self._do("planned", _olds, news)
         return CheckResult(news, [CheckFailure(key, reason) for key, reason in problems.items()])
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
@@ -71,9 +77,12 @@ class WorkProvider(ResourceProvider):
         """Remove the resource; one that is gone already is no error."""
         self._do("delete", _props)
 
-    def _do(self, operation: str, *arguments: dict[str, Any]) -> Any:
+    def _module(self) -> Any:
         with _IMPORTS:
-            module = importlib.import_module(f".{self.work}", __package__)
+            return importlib.import_module(f".{self.work}", __package__)
+
+    def _do(self, operation: str, *arguments: dict[str, Any]) -> Any:
+        module = self._module()
         try:
             return getattr(module, operation)(*arguments)
         except WorkError as error:

@@ -1,0 +1,277 @@
+"""The work of Member: a machine's place in the cluster, from before its first configuration until it is wiped.
+
+`update` is the gate before a configuration that may reboot the machine; `delete` takes the machine out of the cluster.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+from pulumi.dynamic import DiffResult
+
+from . import life_plan, life_props
+from .cluster_work import Cluster, answers, healthy_member, held_up, look_at_etcd, take_snapshot
+from .life_props import Properties
+from .talos_calls import Machine, NotOfThisCluster, TalosError
+from .work_provider import WorkError, changed, is_unknown
+
+_SILENT = 3
+"""Looks without an answer after which a machine that was told to reset has gone down."""
+
+
+def check(news: Properties) -> dict[str, str]:
+    """Return what is wrong with the inputs."""
+    return life_props.check_machine(news)
+
+
+def planned(olds: Properties, news: Properties) -> tuple[Properties, dict[str, str]]:
+    """Return the inputs with what the next configuration means for the machine, which shows in a preview."""
+    news["plan"] = olds.get("plan", "")
+    if not olds or is_unknown(news.get("configuration")) or not changed("configuration", olds, news):
+        return news, {}
+    if olds.get("address") != news.get("address"):
+        news["plan"] = f"another machine at {news['address']}; the one at {olds['address']} is removed first"
+    elif changed("boot_configuration", olds, news):
+        news["plan"] = "another configuration, with a reboot of the machine"
+    else:
+        news["plan"] = "another configuration, without a reboot"
+    return news, {}
+
+
+def diff(olds: Properties, news: Properties) -> DiffResult:
+    """Any change is recorded; another address is another machine, and the old one goes first."""
+    return life_props.recorded(olds, news, ignored=("plan",), replaces=("address",))
+
+
+def create(props: Properties) -> tuple[str, Properties]:
+    """Do nothing: a machine that has no configuration yet takes nothing away when it gets one."""
+    return f"member-{props['name']}-{props['address']}", props
+
+
+def read(props: Properties) -> Properties:
+    """Return the resource as it is: a refresh touches no machine."""
+    return props
+
+
+def update(olds: Properties, news: Properties) -> Properties:
+    """Wait until the machine may be touched, when it is going to be."""
+    if olds.get("configuration") == news.get("configuration"):
+        return news
+    with life_props.cluster_of(news, alone=_controls(news)) as cluster:
+        gate(
+            cluster,
+            Machine.of(news),
+            control_plane=_controls(news),
+            before=_before(news),
+            reboots=olds.get("boot_configuration") != news.get("boot_configuration"),
+        )
+    return news
+
+
+def delete(props: Properties) -> None:
+    """Take the machine out of the cluster and wipe it."""
+    with life_props.cluster_of(props, alone=_controls(props)) as cluster:
+        if props.get("teardown"):
+            wipe(cluster, Machine.of(props), teardown=True)
+        elif _controls(props):
+            remove_control_plane(cluster, Machine.of(props), life_props.drain_seconds(props))
+        else:
+            remove_worker(cluster, Machine.of(props), life_props.drain_seconds(props))
+
+
+def _controls(props: Properties) -> bool:
+    return bool(props.get("role") == "controlplane")
+
+
+def _before(props: Properties) -> list[Machine]:
+    given: list[dict[str, Any]] = list(props.get("before") or ())
+    return [Machine.of(machine) for machine in given]
+
+
+def gate(cluster: Cluster, machine: Machine, *, control_plane: bool, before: list[Machine], reboots: bool) -> None:
+    """Wait until a machine may be changed: etcd is whole, and the machines changed ``before`` it work again."""
+
+    def problem() -> str | None:
+        if control_plane:
+            etcd = look_at_etcd(cluster)
+            if not etcd.born:
+                return None
+            reason = etcd.problem or life_plan.whole_problem(etcd.voters, machine.address)
+            if reason is None and reboots:
+                reason = life_plan.count_problem(etcd.voters, machine.address)
+                late = held_up(cluster, etcd) if reason else None
+                if late is not None:
+                    raise WorkError(
+                        f"{machine.name} must not reboot now: {reason}, and {late.name} waits for its configuration. "
+                        "Next: take this change of the configuration back, run `pulumi up` so that all control planes "
+                        "join, then make it again"
+                    )
+            if reason:
+                return reason
+        return next((reason for other in before if (reason := _not_back(cluster, other))), None)
+
+    cluster.wait(f"{machine.name} must not be changed now", cluster.limits.gate, problem)
+
+
+def _not_back(cluster: Cluster, machine: Machine) -> str | None:
+    try:
+        status = cluster.talos.status(machine)
+    except NotOfThisCluster:
+        # Without a configuration it takes part in nothing.
+        return None
+    except TalosError as error:
+        return f"{machine.name}, which was changed before it, does not answer ({error})"
+    unmet = [f"{name}: {reason}" for name, reason in status.unmet if name != "nodeReady"]
+    if status.stage == "running" and (status.ready or not unmet):
+        return None
+    return f"{machine.name}, which was changed before it, is not ready: stage {status.stage} {'; '.join(unmet)}"
+
+
+def remove_control_plane(cluster: Cluster, machine: Machine, drain_seconds: float) -> None:
+    """Let a control plane leave etcd, wipe it and forget its Node; WorkError when the rest would not have quorum."""
+    answer = _settled_answer(cluster, machine)
+    # Also of one in maintenance mode: who wiped it may have left its member behind.
+    _leave(cluster, machine, alive=bool(answer), drain_seconds=drain_seconds)
+    if answer:
+        wipe(cluster, machine)
+        # It may have been just about to join.
+        _leave(cluster, machine, alive=False, drain_seconds=0)
+    elif answer is None:
+        _warn_of_ghost(cluster, machine)
+    _forget(cluster, machine)
+
+
+def remove_worker(cluster: Cluster, machine: Machine, drain_seconds: float) -> None:
+    """Drain a worker, wipe it and forget its Node."""
+    answer = _settled_answer(cluster, machine)
+    if answer:
+        if drain_seconds:
+            with cluster.nodes() as nodes:
+                nodes.cordon(machine.name)
+                # What runs here is lost with the machine, so all of it is asked to end.
+                nodes.drain(machine.name, drain_seconds, bare=True, say=cluster.say)
+        wipe(cluster, machine)
+    elif answer is None:
+        _warn_of_ghost(cluster, machine)
+    _forget(cluster, machine)
+
+
+def _settled_answer(cluster: Cluster, machine: Machine) -> bool | None:
+    """Return whether a machine answers; one that does not is asked for a while, since it may be rebooting."""
+    found: list[bool | None] = []
+
+    def look() -> str | None:
+        found.append(answers(cluster, machine))
+        return None if found[-1] is not None else f"it does not answer at {machine.endpoint}"
+
+    with suppress(WorkError):
+        cluster.wait(f"removal of {machine.name}", cluster.limits.lost, look)
+    return found[-1]
+
+
+def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: float) -> None:
+    """Take a machine's member out of etcd, if it has one and the others can do without."""
+
+    def problem() -> str | None:
+        etcd = look_at_etcd(cluster)
+        if not etcd.born:
+            return None
+        if etcd.problem:
+            return etcd.problem
+        own = life_plan.find(etcd.voters, machine.name, machine.address)
+        return None if own is None else life_plan.removal_problem(etcd.voters, own)
+
+    cluster.wait(f"{machine.name} must not be removed now", cluster.limits.gate, problem)
+    etcd = look_at_etcd(cluster)
+    own = life_plan.find(etcd.voters, machine.name, machine.address)
+    if own is None:
+        return
+    if own.healthy and not alive:
+        raise WorkError(
+            f"{machine.name} does not answer at {machine.endpoint}, but its etcd works: it is not dead, only not "
+            "reached from here. Next: make its Talos API reachable, then run `pulumi up` again"
+        )
+    take_snapshot(cluster, etcd)
+    if own.healthy and drain_seconds:
+        with cluster.nodes() as nodes:
+            nodes.cordon(machine.name)
+            nodes.drain(machine.name, drain_seconds, bare=True, say=cluster.say)
+    cluster.say(f"{machine.name}: leaving etcd")
+    failure: TalosError | None = None
+    try:
+        if own.healthy:
+            cluster.talos.leave_etcd(machine)
+        else:
+            # It cannot leave by itself.
+            cluster.talos.remove_etcd_member(healthy_member(cluster, etcd, machine.address), own.id)
+    except TalosError as error:
+        # The answer may be lost while the work is done; etcd itself tells.
+        failure = error
+    why = f"; talosctl said: {failure}" if failure else ""
+
+    def still_there() -> str | None:
+        now = look_at_etcd(cluster)
+        if now.problem:
+            return now.problem
+        there = life_plan.find(now.voters, machine.name, machine.address) is not None
+        return f"etcd still lists it{why}" if there else None
+
+    cluster.wait(f"{machine.name} should leave etcd", cluster.limits.lost, still_there)
+
+
+def wipe(cluster: Cluster, machine: Machine, *, teardown: bool = False) -> None:
+    """Reset a machine into maintenance mode and wait until it has gone down for that; lost answers are asked anew."""
+    cluster.say(f"{machine.name}: resetting")
+    accepted, silent = False, 0
+
+    def problem() -> str | None:
+        nonlocal accepted, silent
+        answer = answers(cluster, machine)
+        if answer is False:
+            return None
+        if answer is None:
+            silent += 1
+            # It may come back at an address that is not known here, so its silence must do.
+            return None if accepted and silent >= _SILENT else f"it does not answer at {machine.endpoint}"
+        silent = 0
+        if accepted:
+            return "it still runs"
+        try:
+            cluster.talos.reset(machine)
+        except TalosError as error:
+            return str(error)
+        accepted = True
+        return "it still runs"
+
+    try:
+        cluster.wait(f"{machine.name} should be reset", cluster.limits.boot, problem)
+    except WorkError as error:
+        step = "see that it runs and is reached, then run the command again"
+        if teardown:
+            step += (
+                "; when it is gone for good, take it out of the state with `pulumi state delete` and the URN of this "
+                "resource"
+            )
+        raise WorkError(f"{error}. Next: {step}") from None
+
+
+def _warn_of_ghost(cluster: Cluster, machine: Machine) -> None:
+    cluster.warn(
+        f"{machine.name} at {machine.address} does not answer, so it was taken out of the cluster but not reset: wipe "
+        "its disks before it is switched on in this network again"
+    )
+
+
+def _forget(cluster: Cluster, machine: Machine) -> None:
+    """Delete a machine's Node, which a kubelet that is gone leaves behind, and which another of its name would take."""
+    if not cluster.members:
+        return
+
+    def problem() -> str | None:
+        try:
+            with cluster.nodes() as nodes:
+                nodes.delete(machine.name)
+        except WorkError as error:
+            return str(error)
+        return None
+
+    cluster.wait(f"{machine.name} is removed, but its Node is left", cluster.limits.lost, problem)
