@@ -25,7 +25,7 @@ MaxSize = Annotated[int, Field(ge=1)]
 class Spot(Section):
     """Machines that the cloud may take back."""
 
-    max_price: float | None = Field(default=None, gt=0)
+    max_price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Most to pay for a machine and hour, in the currency of the account; left out for the price on demand."""
 
 
