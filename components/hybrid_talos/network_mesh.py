@@ -16,6 +16,7 @@ from .manifests import KUBE_SYSTEM, object_base
 from .mesh_checks import problems
 from .mesh_location import MeshLocation
 from .mesh_plan import (
+    ANYWHERE,
     KUBEPRISM_PORT,
     KUBESPAN_PORT,
     PAIRS,
@@ -206,6 +207,14 @@ class NetworkMesh(pulumi.ComponentResource):
             )
             deploy_kilo(name, plan, agent, pulumi.ResourceOptions(parent=self))
 
-        self.locations = pulumi.Output.from_input(locations(plan))
+        found = locations(plan)
+        open_ones = [place for place, location in found.items() if str(ANYWHERE) in location["firewall_sources"]]
+        if open_ones and len(found) > 1:
+            pulumi.log.info(
+                f"the mesh's UDP port of {', '.join(open_ones)} is open to any source, since not all others have "
+                "addresses that are known beforehand",
+                self,
+            )
+        self.locations = pulumi.Output.from_input(found)
         self.wireguard_port = pulumi.Output.from_input(plan.port)
         self.register_outputs({"locations": self.locations, "wireguardPort": self.wireguard_port})

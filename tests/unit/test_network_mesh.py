@@ -353,3 +353,19 @@ def test_two_meshes_share_no_names_but_the_definition():
 def test_a_name_that_cannot_be_an_object_name_is_refused():
     with pytest.raises(BadInputs, match="Kubernetes object names"):
         run(lambda: NetworkMesh("My Mesh", {**BASE, "locations": {"home": HOME}}) and None)
+
+
+@pytest.mark.parametrize(
+    ("locations", "expected"),
+    [
+        ({"rack": RACK, "azure": AZURE}, ["azure, rack is open to any source"]),
+        ({"rack": {"cidrs": ["192.0.2.0/24"]}, "other": {"cidrs": ["198.51.100.0/24"]}}, []),
+        ({"rack": RACK}, []),
+    ],
+)
+def test_a_port_that_is_open_to_anybody_is_said(monkeypatch, locations, expected):
+    said = []
+    monkeypatch.setattr("pulumi.log.info", lambda message, resource=None: said.append(message))
+    computed(locations)
+    assert len(said) == len(expected)
+    assert all(part in message for part, message in zip(expected, said, strict=True))
