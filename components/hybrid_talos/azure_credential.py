@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import requests
 from azure.core.credentials import TokenCredential
+from azure.core.exceptions import ClientAuthenticationError
 from azure.identity import (
     ClientAssertionCredential,
     ClientSecretCredential,
@@ -32,6 +33,15 @@ def deployment_credential(authority: str | None = None) -> TokenCredential:
     if _is_on("ARM_USE_MSI"):
         return ManagedIdentityCredential(client_id=client) if client else ManagedIdentityCredential()
     return DefaultAzureCredential(exclude_interactive_browser_credential=True, **extra)
+
+
+def no_identity(error: ClientAuthenticationError) -> str:
+    """Return what to do about an identity that is not there or not accepted."""
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return (
+        f"no Azure identity was found or accepted ({reason}); set ARM_CLIENT_ID, ARM_TENANT_ID and "
+        "a secret or OIDC token, or run `az login`"
+    )
 
 
 def _oidc_assertion() -> Callable[[], str] | None:

@@ -14,25 +14,15 @@ written cost nothing, so the blob grows by doubling and is cut to its exact size
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
-from typing import Any
 
 from azure.core import MatchConditions
-from azure.core.exceptions import (
-    AzureError,
-    ClientAuthenticationError,
-    HttpResponseError,
-    ResourceExistsError,
-    ResourceModifiedError,
-    ResourceNotFoundError,
-    ServiceRequestError,
-)
-from azure.core.pipeline.policies import RetryMode, RetryPolicy
+from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, BlobLeaseClient
 from pulumi.dynamic import DiffResult
 
-from .azure_credential import deployment_credential
+from .azure_blob_client import blob_client, blob_errors, check_endpoint, nothing_when_gone, wait_for_role
 from .blob_lease import held, take_away
 from .disk_image import GIB, SECTOR, Page
 from .image_source import FOUND, Properties, diff_of, open_image, pin_problem, vhd_of
@@ -41,33 +31,26 @@ from .page_writer import Checkpoint, SourceChanged, write_pages
 from .schematic import schematic_id
 from .work_provider import WorkError
 
-_RETRIES = 5
 _FIRST_CAPACITY = GIB
-# A role assignment may take ten minutes to work (learn.microsoft.com, RBAC troubleshooting).
-_ROLE_PAUSE_SECONDS, _ROLE_PAUSES = 15, 40
-_SCOPE = "https://storage.azure.com/.default"
 _KEY = ("account", "container", "blob")
 
 
 def check(news: Properties) -> dict[str, str]:
     """Return what is wrong with the inputs."""
-    endpoint = news.get("endpoint")
-    if isinstance(endpoint, str) and not endpoint.startswith("https://"):
-        return {"endpoint": "must begin with https://, since a token goes there"}
-    return {}
+    return check_endpoint(news)
 
 
 def diff(olds: Properties, news: Properties) -> DiffResult:
     """Another blob is another resource; another address of the same blob is only recorded."""
-    return diff_of(_KEY, ("endpoint", "authority"), olds, news)
+    return diff_of(_KEY, ("endpoint", "authority", "environment"), olds, news)
 
 
 def create(props: Properties) -> tuple[str, Properties]:
     """Upload the image, or adopt the blob when an earlier run finished it."""
     claim = {"claim": uuid.uuid4().hex}
-    with _errors(props):
-        _wait_for_role(props)
-        with _client(props) as blob:
+    with blob_errors(props):
+        wait_for_role(props)
+        with blob_client(props, props["blob"]) as blob:
             metadata = _metadata(blob)
             if metadata.get("state") != "complete":
                 metadata = _upload(blob, props)
@@ -79,10 +62,11 @@ def create(props: Properties) -> tuple[str, Properties]:
 
 
 def read(props: Properties) -> Properties | None:
-    """Return the resource as it is; None when the blob is gone or was never finished."""
-    with _errors(props), _client(props) as blob:
-        metadata = _metadata(blob)
+    """Return the resource as it is; None when the blob, or its account, is gone or was never finished."""
+    with blob_errors(props), nothing_when_gone(), blob_client(props, props["blob"]) as blob:
+        metadata = dict(blob.get_blob_properties().metadata or {})
         return {**props, **_found(blob, metadata)} if metadata.get("state") == "complete" else None
+    return None
 
 
 def update(olds: Properties, news: Properties) -> Properties:
@@ -92,38 +76,10 @@ def update(olds: Properties, news: Properties) -> Properties:
 
 def delete(props: Properties) -> None:
     """Delete the blob, unless something else claimed it since."""
-    with _errors(props), _client(props) as blob, suppress(ResourceNotFoundError):
+    with blob_errors(props), nothing_when_gone(), blob_client(props, props["blob"]) as blob:
         if _metadata(blob).get("claim") == props.get("claim"):
             take_away(blob)
             blob.delete_blob(delete_snapshots="include")
-
-
-def _client(props: Properties, **options: Any) -> BlobClient:
-    credential = deployment_credential(props.get("authority"))
-    # Asked here, once, so that an identity that is not there is no storage request that is tried again.
-    credential.get_token(_SCOPE)
-    return BlobClient(
-        props["endpoint"].replace("{account}", props["account"]),
-        props["container"],
-        props["blob"],
-        credential=credential,
-        **{"initial_backoff": 2, "retry_total": _RETRIES, **options},
-    )
-
-
-def _wait_for_role(props: Properties) -> None:
-    """Ask for the blob until the role that was assigned a moment ago is known to the storage service."""
-    if not props.get("role_is_new"):
-        return
-    patient = RetryPolicy(
-        retry_total=_ROLE_PAUSES,
-        retry_status=_ROLE_PAUSES,
-        retry_mode=RetryMode.Fixed,
-        retry_backoff_factor=_ROLE_PAUSE_SECONDS,
-        retry_on_status_codes=[403],
-    )
-    with _client(props, retry_policy=patient) as blob, suppress(ResourceNotFoundError):
-        blob.get_blob_properties()
 
 
 def _metadata(blob: BlobClient) -> dict[str, str]:
@@ -210,35 +166,3 @@ def _checkpoint(metadata: dict[str, str]) -> Checkpoint | None:
     if not end.isdecimal():
         return None
     return Checkpoint(int(end), metadata.get("checkpoint_sha256", ""))
-
-
-@contextmanager
-def _errors(props: Properties) -> Iterator[None]:
-    where = f"storage account {props['account']}"
-    try:
-        yield
-    except ClientAuthenticationError as error:
-        reason = str(error).strip().splitlines()[0][:200]
-        raise WorkError(
-            f"{where}: no Azure identity was found or accepted ({reason}); set ARM_CLIENT_ID, ARM_TENANT_ID and "
-            "a secret or OIDC token, or run `az login`"
-        ) from None
-    except ServiceRequestError:
-        raise WorkError(
-            f"{where}: {props['endpoint']} cannot be reached; check the network and azure.endpoints.blob. If the "
-            "account was deleted, run with --refresh=false"
-        ) from None
-    except ResourceModifiedError:
-        raise WorkError(
-            f"{where}: another run took this upload over; wait for it, then run `pulumi up` again"
-        ) from None
-    except HttpResponseError as error:
-        code = getattr(error, "error_code", None) or error.status_code
-        if error.status_code == 403:
-            raise WorkError(
-                f"{where}: this identity may not write blobs ({code}); give it the role 'Storage Blob Data "
-                "Contributor' on the account, or set azure.uploader_principal_id to its object id"
-            ) from None
-        raise WorkError(f"{where}: {error.reason} ({code})") from None
-    except AzureError as error:
-        raise WorkError(f"{where}: the connection broke ({type(error).__name__}); run `pulumi up` again") from None

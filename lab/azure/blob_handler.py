@@ -12,8 +12,8 @@ from xml.sax.saxutils import escape
 
 from ..http_base import Handler
 from ..world import CloudError, LostAnswer, World
-from . import blob_leases
-from .blob_store import PAGE, Blob
+from . import blob_leases, disk_access
+from .blob_store import KIND, PAGE, Blob
 from .identity import STORAGE, accepts
 from .records import PACKAGE, Doc, name_of
 
@@ -129,6 +129,8 @@ class BlobHandler(Handler):
 
     def _authorise(self, target: Target) -> Doc:
         """Return the container's record; refuse callers without a token of the lab's own for storage."""
+        if target.account.startswith("md-"):
+            return self._authorise_disk(target)
         found = self.world.find(PACKAGE, "StorageAccount", name=target.account)
         if not found:
             raise Refusal(404, "ResourceNotFound", f"The account {target.account} does not exist.")
@@ -161,10 +163,41 @@ class BlobHandler(Handler):
                 return record.doc
         raise Refusal(404, "ContainerNotFound", "The specified container does not exist.")
 
+    def _authorise_disk(self, target: Target) -> Doc:
+        """Let a grant write pages of its disk, and do nothing else."""
+        if not disk_access.may_write(self.world, target.account, target.query):
+            raise Refusal(
+                403,
+                "AuthenticationFailed",
+                "Server failed to authenticate the request. Make sure the value of Authorization header is formed "
+                "correctly including the signature.",
+            )
+        if self.command != "PUT" or target.operation != "page":
+            raise Refusal(
+                403,
+                "AuthorizationPermissionMismatch",
+                "This request is not authorized to perform this operation using this permission.",
+            )
+        return {}
+
     def _container(self, target: Target, container: Doc) -> None:
+        if self.command == "GET" and target.query.get("restype") == "container" and target.operation == "list":
+            self._list(target)
+            return
         if self.command not in ("GET", "HEAD") or target.query.get("restype") != "container" or target.operation:
             raise Refusal(400, "UnsupportedHttpVerb", "Containers are made and listed through Resource Manager here.")
         self.answer(200, {**self.common(), "ETag": container["etag"], "x-ms-lease-state": "available"})
+
+    def _list(self, target: Target) -> None:
+        start = f"{target.account}/{target.container}/"
+        items = "".join(
+            f"<Blob><Name>{escape(record.id.removeprefix(start))}</Name><Properties>"
+            f"<Content-Length>{record.doc['size']}</Content-Length><BlobType>PageBlob</BlobType></Properties></Blob>"
+            for record in self.world.find(PACKAGE, KIND)
+            if record.id.startswith(start + target.query.get("prefix", ""))
+        )
+        body = f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs>{items}</Blobs></EnumerationResults>'
+        self.answer(200, {**self.common(), "Content-Type": "application/xml"}, body.encode())
 
     # -- conditions -------------------------------------------------------------------------------------------
 

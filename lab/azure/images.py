@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..provider import Call
-from ..world import CloudError, Record
-from . import names
+from ..world import CloudError, Record, World
+from . import disk_access, names
 from .arm import ArmKind
 from .blob_store import find_by_uri
 from .records import Doc, below, dig, lookup, name_of, reference_id, refuse_change, refuse_nested
@@ -78,7 +78,7 @@ class Disk(ArmKind):
 
     def _computed(self, call: Call, id: str, inputs: Doc, doc: Doc, old: Doc | None) -> Doc:
         if old is not None:
-            kept = {key: old[key] for key in ("diskSizeBytes", "diskState", "uniqueId") if key in old}
+            kept = {key: old[key] for key in ("diskSizeBytes", "diskState", "uniqueId", "_grant") if key in old}
             return kept | {"diskSizeGB": doc.get("diskSizeGB", old["diskSizeGB"])}
         creation = inputs["creationData"]
         option = creation["createOption"]
@@ -101,12 +101,27 @@ class Disk(ArmKind):
             if source is None:
                 raise CloudError("NotFound", f"Disk {creation.get('sourceResourceId')} is not found.")
             size = max(size, int(source.doc["diskSizeBytes"]))
-        return {
+        made: Doc = {
             "diskSizeBytes": size,
             "diskSizeGB": inputs.get("diskSizeGB") or _whole_gib(size),
             "diskState": "ReadyToUpload" if option == "Upload" else "Unattached",
             "uniqueId": call.world.new_id("disk"),
         }
+        if option == "Upload":
+            disk_access.blob_of(call.world, made).create(size + FOOTER, {"settings": {}, "metadata": {}})
+        return made
+
+    def _before_delete(self, call: Call, record: Record) -> None:
+        if record.doc["diskState"] in ("ActiveUpload", "ActiveSAS"):
+            raise CloudError(
+                "OperationNotAllowed",
+                f"There is currently an active shared access signature (SAS) on disk {name_of(record.id)}. Call "
+                "EndGetAccess before attempting this operation.",
+            )
+
+    def _remove(self, world: World, record: Record) -> None:
+        disk_access.blob_of(world, record.doc).remove()
+        super()._remove(world, record)
 
 
 class Image(ArmKind):
@@ -170,9 +185,10 @@ def image_disk(call: Call, id: Any, location: str, owner: str) -> Record:
         raise CloudError(
             "OperationNotAllowed",
             f"Disk {name_of(disk.id)} is in state '{disk.doc['diskState']}'; revoke access to it before an image is "
-            "made "
-            "of it.",
+            "made of it.",
         )
+    if dig(disk.doc, "creationData.createOption") == "Upload":
+        verify_vhd(disk_access.blob_of(call.world, disk.doc).path, f"of disk {name_of(disk.id)}")
     return disk
 
 

@@ -18,7 +18,7 @@ import pytest
 from alibabacloud_credentials.utils import auth_util
 from azure.identity import CredentialUnavailableError
 from http_stub import Answer, Request, serve
-from hybrid_talos import aliyun_oss_object, azure_page_blob
+from hybrid_talos import aliyun_oss_object, azure_blob_client, azure_page_blob
 from hybrid_talos.disk_image import GIB, MIB, vhd_footer
 from hybrid_talos.image_upload import AliyunOssObjectProvider, AzurePageBlobProvider
 from hybrid_talos.schematic import schematic_id, schematic_yaml
@@ -314,7 +314,7 @@ def test_a_blob_is_deleted_by_the_last_that_claimed_it(azure: Azure, factory: Fa
 
 def test_a_blob_of_a_run_that_was_killed_is_written_anew(azure: Azure, factory: Factory) -> None:
     props = azure_props(azure, factory)
-    with azure_page_blob._client(props) as left:
+    with azure_blob_client.blob_client(props, BLOB) as left:
         left.create_page_blob(2 * GIB, metadata={"state": "uploading"})
         left.upload_page(b"x" * 512, offset=40 * MIB, length=512)
     assert AzurePageBlobProvider().read("id", props).id == ""
@@ -375,7 +375,7 @@ def test_no_identity_is_an_error_that_says_what_to_set(
         def get_token(self, *_: str) -> None:
             raise CredentialUnavailableError(message="no identity\nEnvironmentCredential: long story")
 
-    monkeypatch.setattr(azure_page_blob, "deployment_credential", lambda _: NoIdentity())
+    monkeypatch.setattr(azure_blob_client, "deployment_credential", lambda _: NoIdentity())
     with pytest.raises(WorkError, match=r"\(no identity\); set ARM_CLIENT_ID") as caught:
         AzurePageBlobProvider().create(azure_props(azure, factory))
     assert "long story" not in str(caught.value)
@@ -390,9 +390,9 @@ def test_a_container_that_is_not_there_counts_as_no_blob(azure: Azure, factory: 
 def test_an_endpoint_that_is_not_there_is_named(
     azure: Azure, factory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(azure_page_blob, "_RETRIES", 0)
+    monkeypatch.setattr(azure_blob_client, "_RETRIES", 0)
     props = azure_props(azure, factory, endpoint="https://127.0.0.1:1/{account}")
-    with pytest.raises(WorkError, match="--refresh=false"):
+    with pytest.raises(WorkError, match="azure.endpoints.blob"):
         AzurePageBlobProvider().read("id", props)
 
 
