@@ -24,12 +24,12 @@ from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
 from .settings_cluster import (
     ClusterSettings,
     Endpoint,
-    ImageSettings,
     Location,
     MeshSettings,
     OtherLocation,
 )
 from .settings_errors import KEY, Problem, SettingsError, closest, problems_of
+from .settings_image import ImageSettings
 from .settings_labels import Taint
 from .settings_machines import Machine
 from .settings_partial import partial

@@ -1,16 +1,15 @@
-"""The settings of the cluster itself, of its images and of its mesh."""
+"""The settings of the cluster itself and of its mesh."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from hybrid_talos.arch import Arch
 from hybrid_talos.certificates import certificate
 from hybrid_talos.cluster_endpoint import EndpointKind
 from hybrid_talos.cni import Cni
 from hybrid_talos.mesh_plan import Granularity, MeshKind
-from hybrid_talos.registries import image_reference, registry_host
+from hybrid_talos.registries import registry_host
 from hybrid_talos.versions import newest_contract
 from hybrid_talos.versions import text as minor_text
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -138,40 +137,6 @@ class ClusterSettings(Section):
     """Further names and addresses for the certificates of the Talos and Kubernetes APIs."""
     config_patches: tuple[Patch, ...] = ()
     """Talos patches for every machine that exists; the keys here win over them. A pool has its own."""
-
-
-def _extension(value: str) -> str:
-    renamed = {"siderolabs/i915-ucode": "siderolabs/i915", "siderolabs/amdgpu-firmware": "siderolabs/amdgpu"}
-    if value in renamed:
-        raise ValueError(f"has a new name: write {renamed[value]}")
-    return value
-
-
-class ImageSettings(Section):
-    """What the images of the machines are made of."""
-
-    factory_url: TrustedUrl = "https://factory.talos.dev"
-    """Address of the Image Factory."""
-    factory_ca: Annotated[str, AfterValidator(certificate)] | None = None
-    """Certificate (PEM) of the authority that signed a factory of your own."""
-    extensions: tuple[
-        Annotated[
-            str,
-            form(
-                r"[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9._-]*",
-                "be vendor/name, such as siderolabs/drbd, without a version",
-            ),
-            AfterValidator(_extension),
-        ],
-        ...,
-    ] = ()
-    """System extensions, as vendor/name; their order does not count."""
-    extra_kernel_args: tuple[Annotated[str, form(r"\S+", "be one kernel argument without white space")], ...] = ()
-    """Further arguments of the kernel; their order counts."""
-    arch: Arch = Arch.AMD64
-    """Architecture of the pools' machines, unless a pool says otherwise."""
-    installer_image: Annotated[str, AfterValidator(image_reference)] | None = None
-    """Image that machines which exist install Talos from, such as that of another distribution; no schematic then."""
 
 
 def _seconds(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from . import settings_rules_cluster as cluster
+from . import settings_rules_image as image
 from . import settings_rules_machines as machines
 from . import settings_rules_mesh as mesh
 from . import settings_rules_pools as pools
@@ -18,6 +19,7 @@ def _rules(stack: str | None, tree: Tree) -> Iterator[Iterable[Problem]]:
         yield sections(stack, tree)
     yield from cluster.rules(tree)
     yield from machines.rules(tree)
+    yield from image.rules(tree)
     yield from mesh.rules(tree)
     yield from ranges.rules(tree)
     yield from pools.rules(tree)

@@ -126,7 +126,14 @@ def _installer(tree: Tree) -> Iterator[Problem]:
     image = tree.image
     if image.installer_image is None or tree.azure is not None or tree.aliyun is not None:
         return
-    for key, given in (("extensions", image.extensions), ("extraKernelArgs", image.extra_kernel_args)):
+    schematic = {
+        "extensions": image.extensions,
+        "extraKernelArgs": image.extra_kernel_args,
+        "meta": image.meta,
+        "secureBoot": image.secure_boot,
+        "overlay": image.overlay,
+    }
+    for key, given in schematic.items():
         if given:
             yield Problem(
                 f"image.{key}", "has no effect with image.installerImage, which is installed as it is: remove one"

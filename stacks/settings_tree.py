@@ -9,7 +9,8 @@ from .settings_aliyun import AliyunSettings
 from .settings_autoscaler import AutoscalerSettings
 from .settings_azure import AzurePool, AzureSettings
 from .settings_base import Section, form
-from .settings_cluster import ClusterSettings, ImageSettings, MeshSettings
+from .settings_cluster import ClusterSettings, MeshSettings
+from .settings_image import ImageSettings
 
 STACKS = ("cluster", "azure-burst", "aliyun-burst", "hybrid")
 """The compositions that `hybrid-talos:stack` picks from."""
