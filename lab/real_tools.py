@@ -49,7 +49,14 @@ KUBERNETES_PROVIDER = Build(
         "cmd/pulumi-resource-kubernetes/terraform-mapping.json",
     ),
 )
-BUILDS = (KUBERNETES_PROVIDER, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, ETCD)
+TALOS_NODES = Build(
+    name="talos-nodes",
+    module="talos-nodes",
+    package=".",
+    pin="github.com/siderolabs/talos/pkg/machinery",
+    usually="half a minute to 2 minutes",
+)
+BUILDS = (KUBERNETES_PROVIDER, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, ETCD, TALOS_NODES)
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ class RealTools:
     kube_controller_manager: Path
     kube_scheduler: Path
     etcd: Path
+    talos_nodes: Path
 
 
 def provide(say: Callable[[str], None] = say_to_stderr, modules: Path = MODULES) -> RealTools:

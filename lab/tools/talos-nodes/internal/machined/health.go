@@ -1,0 +1,279 @@
+package machined
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	clusterapi "github.com/siderolabs/talos/pkg/machinery/api/cluster"
+	"github.com/siderolabs/talos/pkg/machinery/api/machine"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hybrid-talos.dev/lab/tools/talos-nodes/internal/fleet"
+)
+
+const healthEvery = 200 * time.Millisecond
+
+// check is one step of the health check, with what is wrong as its answer.
+type check struct {
+	what string
+	ask  func(*healthCheck) string
+}
+
+type healthCheck struct {
+	*Server
+
+	controlPlanes []string
+	workers       []string
+}
+
+// The steps of `talosctl health` (pkg/cluster/check/default.go), asked of the model instead of the network.
+var checks = []check{
+	{"etcd to be healthy", func(h *healthCheck) string { return h.service("etcd", h.controlPlanes) }},
+	{"etcd members to be consistent across nodes", (*healthCheck).consistent},
+	{"etcd members to be control plane nodes", (*healthCheck).membersAreControlPlanes},
+	{"apid to be ready", (*healthCheck).reachable},
+	{"all nodes memory sizes", (*healthCheck).memory},
+	{"all nodes disk sizes", func(*healthCheck) string { return "" }},
+	{"no diagnostics", (*healthCheck).diagnostics},
+	{"kubelet to be healthy", func(h *healthCheck) string { return h.service("kubelet", h.controlPlanes) }},
+	{"all nodes to finish boot sequence", (*healthCheck).booted},
+	{"all k8s nodes to report", (*healthCheck).kubernetes},
+	{"all control plane static pods to be running", (*healthCheck).kubernetes},
+	{"all control plane components to be ready", (*healthCheck).kubernetes},
+	{"all k8s nodes to report ready", (*healthCheck).nodesReady},
+	{"kube-proxy to report ready", (*healthCheck).kubernetes},
+	{"coredns to report ready", (*healthCheck).kubernetes},
+	{"all k8s nodes to report schedulable", func(*healthCheck) string { return "" }},
+}
+
+// HealthCheck runs the steps one after the other and waits for each.
+func (s *Server) HealthCheck(in *clusterapi.HealthCheckRequest, stream grpc.ServerStreamingServer[clusterapi.HealthCheckProgress]) error {
+	if err := s.controlPlane(stream.Context(), "cluster health check"); err != nil {
+		return err
+	}
+
+	h := &healthCheck{
+		Server: s, controlPlanes: in.GetClusterInfo().GetControlPlaneNodes(), workers: in.GetClusterInfo().GetWorkerNodes(),
+	}
+	if len(h.controlPlanes)+len(h.workers) == 0 {
+		s.fleet.Do(h.discover)
+	}
+
+	say := func(text string) error {
+		return stream.Send(&clusterapi.HealthCheckProgress{Message: text})
+	}
+
+	if err := say(fmt.Sprintf("discovered nodes: %q", append(append([]string{}, h.controlPlanes...), h.workers...))); err != nil {
+		return err
+	}
+
+	deadline := time.Now().Add(in.GetWaitTimeout().AsDuration())
+
+	for _, each := range checks {
+		last := ""
+
+		for {
+			line := "waiting for " + each.what + ": ..."
+			if last != "" {
+				line = ""
+			}
+
+			var problem string
+
+			s.fleet.Do(func() { problem = each.ask(h) })
+
+			switch {
+			case problem == "":
+				line = "waiting for " + each.what + ": OK"
+			case problem != last:
+				line = "waiting for " + each.what + ": " + problem
+			}
+
+			last = problem
+
+			if line != "" {
+				if err := say(line); err != nil {
+					return err
+				}
+			}
+
+			if problem == "" {
+				break
+			}
+
+			if time.Now().After(deadline) {
+				return status.Error(codes.DeadlineExceeded, "context deadline exceeded")
+			}
+
+			if err := wait(stream.Context(), healthEvery); err != nil {
+				return err
+			}
+		}
+	}
+
+	return nil
+}
+
+func (h *healthCheck) discover() {
+	for _, node := range h.fleet.ClusterNodes(h.node.ClusterID()) {
+		switch {
+		case node.Phase == fleet.Off:
+		case node.ControlPlane():
+			h.controlPlanes = append(h.controlPlanes, node.Spec.Address)
+		default:
+			h.workers = append(h.workers, node.Spec.Address)
+		}
+	}
+
+	sort.Strings(h.controlPlanes)
+	sort.Strings(h.workers)
+}
+
+func (h *healthCheck) all() []string {
+	return append(append([]string{}, h.controlPlanes...), h.workers...)
+}
+
+// each asks every named node and joins what is wrong.
+func (h *healthCheck) each(addresses []string, ask func(*fleet.Node) string) string {
+	var problems []string
+
+	for _, address := range addresses {
+		node := h.fleet.ByAddress(address)
+
+		switch {
+		case node == nil || !node.Online() || !node.Configured():
+			problems = append(problems, address+": rpc error: code = Unavailable desc = connection refused")
+		default:
+			if problem := ask(node); problem != "" {
+				problems = append(problems, address+": "+problem)
+			}
+		}
+	}
+
+	return strings.Join(problems, "; ")
+}
+
+func (h *healthCheck) service(id string, addresses []string) string {
+	return h.each(addresses, func(node *fleet.Node) string {
+		service := node.Services[id]
+
+		switch {
+		case service == nil:
+			return fmt.Sprintf("service %q not found", id)
+		case service.State != fleet.StateRunning:
+			return fmt.Sprintf("service %q not in expected state %q: current state [%s] %s", id, "Running", service.State, service.Message)
+		case service.Healthy == nil || !*service.Healthy:
+			return "service is not healthy: " + id
+		default:
+			return ""
+		}
+	})
+}
+
+func (h *healthCheck) consistent() string {
+	first := ""
+
+	return h.each(h.controlPlanes, func(node *fleet.Node) string {
+		etcd, _ := node.Etcd()
+		if etcd == nil {
+			return "no etcd member"
+		}
+
+		if first == "" {
+			first = etcd.ID
+		}
+
+		if etcd.ID != first {
+			return fmt.Sprintf("found unexpected etcd member %s", node.Hostname())
+		}
+
+		for _, member := range etcd.Members {
+			if member.Learner {
+				return fmt.Sprintf("etcd member %s is still a learner", member.Name)
+			}
+		}
+
+		return ""
+	})
+}
+
+func (h *healthCheck) membersAreControlPlanes() string {
+	etcd, _ := h.node.Etcd()
+	if etcd == nil {
+		return "no etcd member"
+	}
+
+	var addresses []string
+
+	for _, member := range etcd.Members {
+		addresses = append(addresses, member.Address)
+	}
+
+	known := map[string]bool{}
+	for _, address := range h.controlPlanes {
+		known[address] = true
+	}
+
+	for _, address := range addresses {
+		if !known[address] {
+			return fmt.Sprintf("etcd member ips %q are not subset of control plane node ips %q", addresses, h.controlPlanes)
+		}
+	}
+
+	return ""
+}
+
+func (h *healthCheck) reachable() string {
+	return h.each(h.all(), func(*fleet.Node) string { return "" })
+}
+
+func (h *healthCheck) memory() string {
+	return h.each(h.all(), func(node *fleet.Node) string {
+		least := uint64(1024)
+		if node.ControlPlane() {
+			least = 2048 - 150
+		}
+
+		if node.Spec.MemoryMiB < least {
+			return fmt.Sprintf("does not meet memory requirements: expected at least %d MiB, actual %d MiB", least, node.Spec.MemoryMiB)
+		}
+
+		return ""
+	})
+}
+
+func (h *healthCheck) diagnostics() string {
+	return h.each(h.all(), func(node *fleet.Node) string { return node.Trouble.Diagnostic })
+}
+
+func (h *healthCheck) booted() string {
+	return h.each(h.all(), func(node *fleet.Node) string {
+		if stage, _ := node.Stage(); stage != machine.MachineStatusEvent_RUNNING {
+			return "boot sequence is not finished: " + stage.String()
+		}
+
+		return ""
+	})
+}
+
+func (h *healthCheck) kubernetes() string {
+	if !h.fleet.KubernetesUp(h.node.ClusterID()) {
+		return fmt.Sprintf("Get %q: connect: connection refused", h.node.Config().Cluster().Endpoint().String()+"/api/v1/nodes")
+	}
+
+	return ""
+}
+
+func (h *healthCheck) nodesReady() string {
+	return h.each(h.all(), func(node *fleet.Node) string {
+		if !node.NodeReady() {
+			return "some nodes are not ready: " + node.Nodename()
+		}
+
+		return ""
+	})
+}

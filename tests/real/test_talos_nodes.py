@@ -1,0 +1,308 @@
+"""The fake Talos nodes, held against the real talosctl."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from talos_cluster import CONTROL_PLANES, WORKERS, Cluster
+
+from lab import tools
+from lab.talos.nodes import NodesError, TalosNodes
+
+pytestmark = pytest.mark.real
+
+INSTALLER = "factory.talos.dev/installer/" + "ab" * 32 + ":v1.13.1"
+
+
+@pytest.fixture(scope="module")
+def talosctl() -> Path:
+    return tools.provide().talosctl.path
+
+
+@pytest.fixture
+def empty(tmp_path: Path, talosctl: Path) -> Iterator[Cluster]:
+    """Machines in maintenance mode."""
+    cluster = Cluster(tmp_path, talosctl)
+    with cluster.nodes:
+        cluster.wait("maintenance")
+        yield cluster
+        assert cluster.nodes.unimplemented() == []
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, talosctl: Path) -> Iterator[Cluster]:
+    """A cluster of three control planes and two workers, born by talosctl."""
+    cluster = Cluster(tmp_path, talosctl)
+    with cluster.nodes:
+        cluster.up()
+        yield cluster
+        assert cluster.nodes.unimplemented() == []
+
+
+def test_a_cluster_is_born_upgraded_and_reset(empty: Cluster) -> None:
+    empty.up()
+    assert empty.run("health", "--wait-timeout", "60s", nodes=["cp-1"]).code == 0
+    assert empty.members("cp-2") == list(CONTROL_PLANES)
+    assert sum(n.counts["bootstraps"] for n in empty.nodes.nodes().values()) == 1
+
+    for name in (*CONTROL_PLANES, *WORKERS):
+        before = empty.nodes.node(name).bootID
+        empty.do("upgrade", "--image", INSTALLER, "--drain=false", "--wait", "--timeout", "100s", nodes=[name])
+        after = empty.nodes.node(name)
+        assert (after.talos, after.schematic) == ("v1.13.1", "ab" * 32)
+        assert after.bootID != before
+        empty.do("health", "--wait-timeout", "60s", nodes=["cp-1"])
+
+    for name in (*WORKERS, "cp-3"):
+        empty.do("reset", "--graceful", "--reboot", "--wait", "--timeout", "100s", nodes=[name])
+    assert empty.members("cp-1") == ["cp-1", "cp-2"]
+    empty.wait("maintenance", *WORKERS, "cp-3")
+    assert empty.nodes.node("cp-3").config == ""
+
+
+def test_maintenance_mode_shows_disks_links_and_addresses_and_no_more(empty: Cluster) -> None:
+    at = empty.nodes.endpoint("cp-1")
+    assert "/24" in empty.do("get", "addresses", "--insecure", "-n", at)
+    assert "eth0" in empty.do("get", "links", "--insecure", "-n", at)
+    assert "64 GiB" in empty.do("get", "disks", "--insecure", "-n", at)
+    assert "v1.13.0" in empty.do("version", "--insecure", "-n", at)
+    # In Talos 1.13 everybody is a reader there: nobody may reset.
+    assert "not authorized" in empty.run("reset", "--insecure", "--wait=false", "-n", at).text
+
+
+def test_a_config_that_talos_refuses_is_refused(empty: Cluster) -> None:
+    empty.generate()
+    text = (empty.folder / "worker.yaml").read_text()
+    (empty.folder / "worker.yaml").write_text(text + "---\napiVersion: v1alpha1\nkind: NoSuchConfig\n")
+    ran = empty.run("apply-config", "--insecure", "-f", "worker.yaml", nodes=["worker-1"])
+    assert ran.code != 0
+    assert "NoSuchConfig" in ran.text
+    assert empty.nodes.node("worker-1").phase == "maintenance"
+
+
+def test_a_disk_that_is_not_there_ends_in_maintenance_mode_again(empty: Cluster) -> None:
+    empty.generate()
+    disk = "machine: {install: {disk: /dev/nvme0n1}}"
+    empty.do("apply-config", "--insecure", "-f", "worker.yaml", "-p", disk, nodes=["worker-1"])
+    empty.nodes.wait("booted", lambda n: n["worker-1"].counts["boots"] == 2)
+    assert empty.nodes.node("worker-1").phase == "maintenance"
+    failed = empty.nodes.events(kind="install failed")
+    assert [each.text for each in failed] == ['disk "/dev/nvme0n1" not found']
+
+
+def test_only_one_bootstrap_and_only_on_a_control_plane(cluster: Cluster) -> None:
+    assert "AlreadyExists" in cluster.run("bootstrap", nodes=["cp-1"]).text
+    assert "AlreadyExists" in cluster.run("bootstrap", nodes=["cp-2"]).text
+    assert "only available on control plane nodes" in cluster.run("bootstrap", nodes=["worker-1"]).text
+    assert len(cluster.nodes.etcds()) == 1
+
+
+def test_a_second_bootstrap_before_the_join_tears_the_cluster_apart(empty: Cluster) -> None:
+    empty.nodes.timings(join=60_000)
+    empty.generate()
+    empty.apply_first("cp-1", "cp-2")
+    empty.wait("running", "cp-1", "cp-2")
+    for name in ("cp-1", "cp-2"):
+        empty.do("bootstrap", nodes=[name])
+    assert len(empty.nodes.etcds()) == 2
+
+
+def test_strangers_are_refused(cluster: Cluster) -> None:
+    cluster.do("gen", "secrets", "-o", "other.yaml")
+    words = ("--with-secrets", "other.yaml", "-t", "talosconfig", "-o", "other")
+    cluster.do("gen", "config", "other", "https://192.0.2.10:6443", *words)
+    ran = cluster.run("--talosconfig", "other", "-e", cluster.nodes.endpoint("cp-1"), "version", nodes=["cp-1"])
+    assert ran.code != 0
+    assert "certificate" in ran.text
+    assert "certificate" in cluster.run("version", "--insecure", nodes=["cp-1"]).text
+
+
+def test_a_role_allows_what_it_allows(cluster: Cluster) -> None:
+    cluster.do("config", "new", "reader", "--roles", "os:reader", nodes=["cp-1"])
+    reader = ("--talosconfig", "reader", "-e", cluster.nodes.endpoint("cp-1"))
+    assert cluster.run(*reader, "etcd", "status", nodes=["cp-1"]).code == 0
+    assert "not authorized" in cluster.run(*reader, "reboot", "--wait=false", nodes=["cp-1"]).text
+    assert "not authorized" in cluster.run(*reader, "get", "machineconfig", nodes=["cp-1"]).text
+
+
+def test_configs_are_applied_in_the_mode_that_talos_would_choose(cluster: Cluster) -> None:
+    def apply(patch: str, *words: str) -> str:
+        ran = cluster.run("patch", "machineconfig", "-p", patch, *words, nodes=["worker-1"])
+        return ran.text
+
+    before = cluster.nodes.node("worker-1")
+    label = "machine: {nodeLabels: {example.com/rack: a}}"
+    files = "machine: {files: [{content: x, path: /var/x, permissions: 0o600, op: create}]}"
+
+    assert "without a reboot" in apply(label, "--dry-run")
+    assert "with a reboot" in apply(files, "--dry-run")
+    assert cluster.nodes.node("worker-1").config == before.config
+
+    assert "without a reboot" in apply(label)
+    assert "can't be applied in immediate mode" in apply(files, "--mode", "no-reboot")
+    assert "Staged" in apply(files, "--mode", "staged")
+    now = cluster.nodes.node("worker-1")
+    assert (now.bootID, now.config != now.persisted) == (before.bootID, True)
+
+    assert "with a reboot" in apply(files, "--mode", "auto")
+    cluster.nodes.wait("rebooted", lambda n: n["worker-1"].bootID != before.bootID and n["worker-1"].ready)
+    now = cluster.nodes.node("worker-1")
+    assert now.config == now.persisted
+
+
+def test_a_config_on_trial_goes_away_again(cluster: Cluster) -> None:
+    before = cluster.nodes.node("worker-1").config
+    label = "machine: {nodeLabels: {example.com/rack: a}}"
+    words = ("-p", label, "--mode", "try", "--timeout", "2s")
+    assert "automatically reverted" in cluster.run("patch", "machineconfig", *words, nodes=["worker-1"]).text
+    assert cluster.nodes.node("worker-1").config != before
+    cluster.nodes.wait("reverted", lambda n: n["worker-1"].config == before)
+
+
+def test_etcd_without_quorum_answers_as_etcd_does(cluster: Cluster) -> None:
+    cluster.nodes.power_off("cp-3")
+    assert cluster.run("etcd", "members", nodes=["cp-1"]).code == 0
+    # A member that runs may not go when only two of three are there.
+    assert "unhealthy cluster" in cluster.run("etcd", "leave", nodes=["cp-2"]).text
+    cluster.nodes.power_off("cp-2")
+    assert "no leader" in cluster.run("etcd", "members", nodes=["cp-1"]).text
+    assert "no leader" in cluster.run("etcd", "status", nodes=["cp-1"]).text
+    assert cluster.run("health", "--wait-timeout", "2s", nodes=["cp-1"]).code != 0
+    cluster.nodes.power_on("cp-2")
+    cluster.nodes.wait("back", lambda n: n["cp-2"].etcdState == "Running")
+    assert cluster.members("cp-1") == list(CONTROL_PLANES)
+
+
+def test_a_member_leaves_and_a_dead_one_is_removed(cluster: Cluster) -> None:
+    cluster.do("etcd", "leave", nodes=["cp-3"])
+    assert cluster.members("cp-1") == ["cp-1", "cp-2"]
+    # Two can lose none: with one of them dark there is no quorum to remove it with.
+    cluster.nodes.power_cycle("cp-3")
+    cluster.wait_ready()
+    assert cluster.members("cp-1") == list(CONTROL_PLANES)
+    cluster.nodes.replace("cp-3")
+    cluster.wait("maintenance", "cp-3")
+    dead = next(m.id for m in cluster.nodes.etcds()[0].members if m.name == "cp-3")
+    cluster.do("etcd", "remove-member", dead, nodes=["cp-1"])
+    assert cluster.members("cp-1") == ["cp-1", "cp-2"]
+    cluster.apply_first("cp-3")
+    cluster.wait_ready()
+    assert cluster.members("cp-1") == list(CONTROL_PLANES)
+
+
+def test_a_cluster_comes_back_from_a_snapshot(cluster: Cluster) -> None:
+    out = cluster.do("etcd", "snapshot", "db.snapshot", nodes=["cp-2"])
+    assert "etcd snapshot saved" in out
+    for name in CONTROL_PLANES:
+        cluster.nodes.replace(name)
+    cluster.wait("maintenance", *CONTROL_PLANES)
+    cluster.apply_first(*CONTROL_PLANES)
+    cluster.wait("running", *CONTROL_PLANES)
+
+    damaged = (cluster.folder / "db.snapshot").read_bytes()
+    (cluster.folder / "damaged").write_bytes(damaged[:-40] + bytes(8) + damaged[-32:])
+    ran = cluster.run("bootstrap", "--recover-from", "damaged", nodes=["cp-3"])
+    assert "sha256" in ran.text
+
+    assert "recovering from snapshot" in cluster.do("bootstrap", "--recover-from", "db.snapshot", nodes=["cp-3"])
+    cluster.wait_ready()
+    newest = cluster.nodes.etcds()[-1]
+    assert len(newest.origin) == 64
+    assert [member.name for member in newest.voters][0] == "cp-3"
+
+
+def test_the_last_member_cannot_leave(tmp_path: Path, talosctl: Path) -> None:
+    single = Cluster(tmp_path, talosctl, names=["cp-1"])
+    with single.nodes:
+        single.up()
+        assert "not enough started members" in single.run("etcd", "leave", nodes=["cp-1"]).text
+        single.do("reset", "--graceful", "--wait=false", nodes=["cp-1"])
+        single.nodes.wait("failed", lambda _: bool(single.nodes.events(kind="sequence failed")))
+        assert single.nodes.node("cp-1").phase == "running"
+        single.do("reset", "--graceful=false", "--reboot", "--wait=false", nodes=["cp-1"])
+        single.wait("maintenance")
+
+
+def test_calls_meet_the_faults_that_wait_for_them(cluster: Cluster) -> None:
+    nodes = cluster.nodes
+    nodes.fault("refuse", "EtcdMemberList", "cp-1", code="Unavailable", text="try later")
+    assert "try later" in cluster.run("etcd", "members", nodes=["cp-1"]).text
+    assert cluster.run("etcd", "members", nodes=["cp-1"]).code == 0
+
+    nodes.fault("hang", "EtcdMemberList", "cp-1")
+    with pytest.raises(subprocess.TimeoutExpired):
+        cluster.run("etcd", "members", nodes=["cp-1"], timeout=2)
+
+    # The answer is lost, and all was done.
+    nodes.fault("lose", "EtcdLeaveCluster", "cp-3")
+    assert cluster.run("etcd", "leave", nodes=["cp-3"]).code != 0
+    assert cluster.members("cp-1") == ["cp-1", "cp-2"]
+
+
+def test_a_node_that_dies_in_the_middle_comes_back_with_another_boot_id(cluster: Cluster) -> None:
+    before = cluster.nodes.node("cp-2")
+    cluster.nodes.fault("die", "EtcdSnapshot", "cp-2", after=1)
+    ran = cluster.run("etcd", "snapshot", "cut.snapshot", nodes=["cp-2"])
+    assert ran.code != 0
+    assert not (cluster.folder / "cut.snapshot").exists()
+    cluster.wait_ready()
+    after = cluster.nodes.node("cp-2")
+    assert after.bootID != before.bootID
+    assert after.member == before.member
+
+
+def test_an_upgrade_that_the_installer_refuses_changes_nothing(cluster: Cluster) -> None:
+    cluster.nodes.trouble("worker-1", upgradeFails="no space left on device")
+    before = cluster.nodes.node("worker-1")
+    ran = cluster.run("upgrade", "--image", INSTALLER, "--drain=false", nodes=["worker-1"])
+    assert ran.code != 0
+    assert "exit code 1" in ran.text
+    after = cluster.nodes.node("worker-1")
+    assert (after.talos, after.bootID) == (before.talos, before.bootID)
+
+
+def test_a_fleet_that_was_killed_comes_back_as_it_was(cluster: Cluster) -> None:
+    nodes = cluster.nodes
+    before, etcds, lines = nodes.nodes(), nodes.etcds(), len(nodes.events())
+    assert nodes.process is not None
+    os.kill(nodes.process.pid, signal.SIGKILL)
+    nodes.stop()
+    with pytest.raises(NodesError):
+        nodes.nodes()
+
+    nodes.start()
+    cluster.wait_ready()
+    after = nodes.nodes()
+    assert {name: node.bootID for name, node in after.items()} == {name: node.bootID for name, node in before.items()}
+    assert {name: node.config for name, node in after.items()} == {name: node.config for name, node in before.items()}
+    assert [e.members for e in nodes.etcds()] == [e.members for e in etcds]
+    assert len(nodes.events()) >= lines
+    assert cluster.members("cp-1") == list(CONTROL_PLANES)
+
+
+def test_two_fleets_run_side_by_side(cluster: Cluster, tmp_path: Path, talosctl: Path) -> None:
+    other = Cluster(tmp_path / "other", talosctl, names=["cp-1"])
+    with other.nodes:
+        other.up()
+        assert other.members("cp-1") == ["cp-1"]
+    assert cluster.members("cp-1") == list(CONTROL_PLANES)
+
+
+def test_a_call_for_what_they_do_not_have_is_seen(tmp_path: Path, talosctl: Path) -> None:
+    single = Cluster(tmp_path, talosctl, names=["cp-1"])
+    with single.nodes:
+        single.up()
+        assert "Unimplemented" in single.run("netstat", nodes=["cp-1"]).text
+        assert [line.split(": ")[1] for line in single.nodes.unimplemented()] == ["/machine.MachineService/Netstat"]
+
+
+def test_a_folder_says_what_the_fleet_is(cluster: Cluster) -> None:
+    cluster.nodes.stop()
+    again = TalosNodes(cluster.nodes.folder, binary=cluster.nodes.binary)
+    with again:
+        assert set(again.nodes()) == {*CONTROL_PLANES, *WORKERS}
+        assert again.endpoint("cp-1") == cluster.nodes.endpoint("cp-1")
+    cluster.nodes.start()
