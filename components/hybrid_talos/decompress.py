@@ -18,7 +18,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_READ_AHEAD = 8
+_READ_AHEAD = 4
 """Pieces that are read, and pieces that are unpacked, ahead of their use; each has a MiB or so."""
 # What `zstd -d` takes unasked; the factory's `zstd -18` needs 8 MiB (siderolabs/talos pkg/imager/post.go).
 _ZSTD_WINDOW_LOG = 27

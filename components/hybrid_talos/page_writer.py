@@ -8,6 +8,7 @@ still serves the same image, nor that this code still cuts it into the same page
 
 import hashlib
 import struct
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,8 +17,10 @@ from dataclasses import dataclass
 from .disk_image import MIB, Page
 
 WORKERS = 8
-# With 4 MiB in a page, this many pages are what the pipeline holds.
-_AHEAD = 2 * WORKERS
+# Pages that are held at once, of up to 4 MiB each: those under way, and as many as keep the workers from waiting.
+_HELD = WORKERS + 2
+# Pages that the reading is ahead of the oldest that is not written yet: what a slow one costs is checkpoints.
+_AHEAD = 4 * WORKERS
 _CHECKPOINT_EVERY = 64 * MIB
 _PLACE = struct.Struct(">QQ")
 
@@ -54,16 +57,34 @@ def write_pages(
     """
     chain = _Chain()
     sent = saved = 0
+    # Only the digests wait for a page that takes long; others are read and written meanwhile.
     pending: deque[tuple[Future[bytes], int, int]] = deque()
+    room = threading.Semaphore(_HELD)
+    errors: list[BaseException] = []
 
     def settle(most: int) -> None:
-        while len(pending) > most:
+        while pending and (len(pending) > most or pending[0][0].done()):
             future, offset, length = pending.popleft()
             chain.add(offset, length, future.result())
 
-    def job(offset: int, data: bytes) -> bytes:
+    def submit(job: Callable[[int, bytes], bytes], offset: int, data: bytes) -> None:
+        def run() -> bytes:
+            try:
+                return job(offset, data)
+            except BaseException as error:
+                errors.append(error)
+                raise
+            finally:
+                room.release()
+
+        room.acquire()
+        if errors:
+            raise errors[0]
+        pending.append((pool.submit(run), offset, len(data)))
+
+    def written(offset: int, data: bytes) -> bytes:
         write(offset, data)
-        return hashlib.sha256(data).digest()
+        return _digest(offset, data)
 
     unproved = resume
     with ThreadPoolExecutor(workers) as pool:
@@ -74,10 +95,10 @@ def write_pages(
                     chain.compare(unproved)
                     unproved = None
                 if unproved is not None:
-                    pending.append((pool.submit(_digest, data), offset, len(data)))
+                    submit(_digest, offset, data)
                 else:
                     prepare(offset + len(data))
-                    pending.append((pool.submit(job, offset, data), offset, len(data)))
+                    submit(written, offset, data)
                     sent += len(data)
                 settle(_AHEAD)
                 if save is not None and unproved is None and chain.bytes - saved >= checkpoint_every:
@@ -114,5 +135,5 @@ class _Chain:
             raise SourceChanged
 
 
-def _digest(data: bytes) -> bytes:
+def _digest(_offset: int, data: bytes) -> bytes:
     return hashlib.sha256(data).digest()

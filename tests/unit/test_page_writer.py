@@ -58,7 +58,7 @@ def test_every_page_is_written_once_and_announced_in_order() -> None:
     assert target.pages == dict(PAGES)
     assert target.prepared == [offset + len(data) for offset, data in PAGES]
     assert [c.end for c in target.checkpoints] == sorted({c.end for c in target.checkpoints})
-    assert len(target.checkpoints) >= 10
+    assert len(target.checkpoints) >= 3
 
 
 def test_a_run_that_goes_on_writes_only_what_is_missing() -> None:
