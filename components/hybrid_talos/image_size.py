@@ -6,12 +6,16 @@ it in its index at the end (tukaani.org, The .xz File Format, 2.1.2 and 4), a zs
 """
 
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 
-import zstandard
-
 from .image_assets import Compression
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 ReadRange = Callable[[int, int], bytes | None]
 """Returns that many bytes from an offset on, or None where the server serves no parts."""
@@ -45,10 +49,10 @@ def unpacked_size(compression: Compression, total: int | None, read: ReadRange) 
 def _zstd_size(read: ReadRange) -> int:
     header = read(0, _ZSTD_HEADER)
     try:
-        size = zstandard.frame_content_size(header or b"")
-    except zstandard.ZstdError:
+        size = zstd.get_frame_info(header or b"").decompressed_size
+    except zstd.ZstdError:
         raise _NotTold from None
-    if size <= 0:
+    if not size:
         raise _NotTold
     return size
 
