@@ -13,10 +13,10 @@ from .image_stream import ImageError
 RETRIES = 5
 
 
-def retries(backoff_seconds: float) -> Retry:
+def retries(backoff_seconds: float, times: int = RETRIES) -> Retry:
     """Return the rule: broken connections, 429, 502, 503 and 504 are tried again five times, with growing pauses."""
     return Retry(
-        total=RETRIES,
+        total=times,
         backoff_factor=backoff_seconds,
         status_forcelist=(429, 502, 503, 504),
         allowed_methods=None,
@@ -64,7 +64,7 @@ class _Session(requests.Session):
 
 
 def http_session(
-    ca_pem: str | None = None, *, proxy: str | None = None, backoff_seconds: float = 1.0
+    ca_pem: str | None = None, *, proxy: str | None = None, backoff_seconds: float = 1.0, times: int = RETRIES
 ) -> requests.Session:
     """Return a session that tries again what may pass.
 
@@ -72,7 +72,7 @@ def http_session(
     REQUESTS_CA_BUNDLE), and so do credentials of servers (.netrc). ``proxy`` goes before those variables; ``ca_pem``
     adds one authority. Raises ImageError when that is not a certificate.
     """
-    rule = retries(backoff_seconds)
+    rule = retries(backoff_seconds, times)
     try:
         adapter = _TrustingAdapter(ca_pem, rule) if ca_pem else HTTPAdapter(max_retries=rule)
     except ssl.SSLError:

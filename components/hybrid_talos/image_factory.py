@@ -15,6 +15,7 @@ from .image_stream import ImageError
 from .schematic import schematic_id
 
 _TIMEOUT_SECONDS = (30, 120)
+_SHORT_TIMEOUT_SECONDS = (5, 30)
 _SHOWN_VERSIONS = 5
 
 
@@ -82,6 +83,23 @@ def check_extensions(session: requests.Session, factory_url: str, version: str, 
         return
     known = _names(session, f"{factory_url.rstrip('/')}/version/{tag(version)}/extensions/official")
     _refuse_unknown(names, known, f"the image factory {factory_url.rstrip('/')} has no such extension", version)
+
+
+def check_overlay(session: requests.Session, factory_url: str, version: str, wanted: str | None) -> None:
+    """Raise ImageError that names the closest overlays when this one is not made for this Talos version."""
+    if not wanted:
+        return
+    known = _names(session, f"{factory_url.rstrip('/')}/version/{tag(version)}/overlays/official")
+    _refuse_unknown([wanted], known, f"the image factory {factory_url.rstrip('/')} has no such overlay", version)
+
+
+def is_known(session: requests.Session, factory_url: str, schematic: str) -> bool:
+    """Tell whether the factory knows a schematic by its id; one that cannot be asked has not forgotten it."""
+    try:
+        response = session.get(f"{factory_url.rstrip('/')}/schematics/{schematic}", timeout=_SHORT_TIMEOUT_SECONDS)
+    except requests.RequestException:
+        return True
+    return response.status_code != requests.codes.not_found
 
 
 def _refuse_unknown(wanted: list[str], known: set[str], words: str, version: str) -> None:

@@ -86,7 +86,7 @@ class MetaShape(Shape):
 class SecureBootShape(Shape):
     """Plain half of SecureBootArgs."""
 
-    enabled: bool = False
+    enabled: bool
     enroll_keys: EnrollKeys | None = None
     well_known_certificates: bool = False
 

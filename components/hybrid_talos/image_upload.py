@@ -54,6 +54,41 @@ class AliyunOssObjectProvider(WorkProvider):
     work: ClassVar[str] = "aliyun_oss_object"
 
 
+class FactorySchematicProvider(WorkProvider):
+    """Shell of FactorySchematic."""
+
+    work: ClassVar[str] = "factory_schematic"
+
+
+class FactorySchematic(dynamic.Resource, module="image", name="FactorySchematic"):
+    """A schematic that the factory was sent, so that machines get installers and boot media of it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        factory_url: str,
+        factory_ca: str | None,
+        proxy: str | None,
+        schematic: str,
+        extensions: Sequence[str],
+        overlay: str | None,
+        talos_version: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Send the canonical YAML ``schematic``; ``extensions`` and ``overlay`` are the names in it."""
+        props = {
+            "factory_url": factory_url,
+            "factory_ca": factory_ca,
+            "proxy": proxy,
+            "schematic": schematic,
+            "extensions": extensions,
+            "overlay": overlay,
+            "talos_version": talos_version,
+        }
+        super().__init__(FactorySchematicProvider(), name, props, opts)
+
+
 class AzurePageBlob(dynamic.Resource, module="image", name="AzurePageBlob"):
     """A VHD from the factory in a page blob. Named for its content: other content is another blob."""
 

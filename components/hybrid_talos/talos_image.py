@@ -34,7 +34,7 @@ from .image_inputs import (
     SecureBootShape,
     image_schematic,
 )
-from .image_upload import ImageSource
+from .image_upload import FactorySchematic, ImageSource
 from .schematic import EXTENSION_PATTERN, RENAMED_EXTENSIONS, current_extensions, schematic_id, schematic_yaml
 
 
@@ -42,7 +42,7 @@ class Platform(StrEnum):
     """Where the image boots."""
 
     METAL = "metal"
-    """Machines that exist: nothing is uploaded, only references are given."""
+    """Machines that exist: nothing is uploaded, the factory is told of the schematic, and references are given."""
     AZURE = "azure"
     """Azure scale sets."""
     ALIBABACLOUD = "alibabacloud"
@@ -96,7 +96,7 @@ class _Shape(Shape):
     extensions: tuple[str, ...] = ()
     extra_kernel_args: tuple[str, ...] = ()
     meta: tuple[MetaShape, ...] = ()
-    secure_boot: SecureBootShape = SecureBootShape()
+    secure_boot: SecureBootShape = SecureBootShape(enabled=False)
     overlay: OverlayShape | None = None
     arch: Arch = Arch.AMD64
     compressed_sha256: Mapping[str, Annotated[str, Field(pattern=SHA256_PATTERN)]] = {}
@@ -216,14 +216,15 @@ class TalosImage(pulumi.ComponentResource):
             image_id = build_aliyun_image(name, shape.aliyun, shape.arch, source, self)
             regions = (shape.aliyun.region,)
 
-        self.schematic_id = pulumi.Output.from_input(identity)
+        self.schematic_id = self._known_to_the_factory(name, shape, schematic, extensions)
         self.image_id = image_id
         self.image_ids = image_id.apply(lambda found: dict.fromkeys(regions, found))
-        factory, arch = shape.factory_url, shape.arch
-        installer = installer_ref(factory, shape.platform, identity, version, secure_boot=secure)
-        self.installer_image = pulumi.Output.from_input(installer)
-        self.iso_url = pulumi.Output.from_input(iso_url(factory, identity, version, arch, secure_boot=secure))
-        self.pxe_url = pulumi.Output.from_input(pxe_url(factory, identity, version, arch, secure_boot=secure))
+        factory, platform, arch = shape.factory_url, shape.platform, shape.arch
+        self.installer_image = self.schematic_id.apply(
+            lambda found: installer_ref(factory, platform, found, version, secure_boot=secure)
+        )
+        self.iso_url = self.schematic_id.apply(lambda found: iso_url(factory, found, version, arch, secure_boot=secure))
+        self.pxe_url = self.schematic_id.apply(lambda found: pxe_url(factory, found, version, arch, secure_boot=secure))
         self.register_outputs(
             {
                 "schematicId": self.schematic_id,
@@ -234,3 +235,27 @@ class TalosImage(pulumi.ComponentResource):
                 "pxeUrl": self.pxe_url,
             }
         )
+
+    def _known_to_the_factory(
+        self, name: str, shape: _Shape, schematic: str, extensions: tuple[str, ...]
+    ) -> pulumi.Output[str]:
+        """Return the schematic's id, known in a preview; what depends on it waits until the factory knows it too.
+
+        An upload tells the factory by itself, if it asks it at all.
+        """
+        identity = schematic_id(schematic)
+        if shape.platform is not Platform.METAL:
+            return pulumi.Output.from_input(identity)
+        told = FactorySchematic(
+            f"{name}-schematic",
+            factory_url=shape.factory_url,
+            factory_ca=shape.factory_ca,
+            proxy=shape.proxy,
+            schematic=schematic,
+            extensions=extensions,
+            overlay=shape.overlay.name if shape.overlay else None,
+            talos_version=shape.talos_version.removeprefix("v"),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        known: pulumi.Output[str] = told.urn.apply(lambda _: identity)
+        return known

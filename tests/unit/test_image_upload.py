@@ -20,7 +20,7 @@ from azure.identity import CredentialUnavailableError
 from http_stub import Answer, Request, serve
 from hybrid_talos import aliyun_oss_object, azure_blob_client, azure_page_blob
 from hybrid_talos.disk_image import GIB, MIB, vhd_footer
-from hybrid_talos.image_upload import AliyunOssObjectProvider, AzurePageBlobProvider
+from hybrid_talos.image_upload import AliyunOssObjectProvider, AzurePageBlobProvider, FactorySchematicProvider
 from hybrid_talos.schematic import schematic_id, schematic_yaml
 from hybrid_talos.work_provider import WorkError, WorkProvider
 from oss_stub import Oss, error
@@ -50,6 +50,9 @@ Properties = dict[str, Any]
 PICKLED = {
     AzurePageBlobProvider: (
         "gASVOgAAAAAAAACMGWh5YnJpZF90YWxvcy5pbWFnZV91cGxvYWSUjBVBenVyZVBhZ2VCbG9iUHJvdmlkZXKUk5QpgZQu"
+    ),
+    FactorySchematicProvider: (
+        "gASVPQAAAAAAAACMGWh5YnJpZF90YWxvcy5pbWFnZV91cGxvYWSUjBhGYWN0b3J5U2NoZW1hdGljUHJvdmlkZXKUk5QpgZQu"
     ),
     AliyunOssObjectProvider: (
         "gASVPAAAAAAAAACMGWh5YnJpZF90YWxvcy5pbWFnZV91cGxvYWSUjBdBbGl5dW5Pc3NPYmplY3RQcm92aWRlcpSTlCmBlC4="
@@ -86,9 +89,12 @@ def test_the_shells_import_no_sdk_of_a_cloud() -> None:
     assert not loaded & {"pulumi_azure_native", "pulumi_alicloud", "pulumi_kubernetes", "azure"}
 
 
+NAMES = ("account", "container", "blob", "bucket", "region", "key")
+
+
 @pytest.mark.parametrize("provider", PICKLED)
 def test_unknown_inputs_of_a_preview_are_left_alone(provider: type[WorkProvider]) -> None:
-    news = dict.fromkeys(("account", "container", "blob", "bucket", "region", "key", "endpoint"), Unknown())
+    news = dict.fromkeys((*NAMES, "endpoint", "factory_url", "schematic"), Unknown())
     result = provider().check({}, news)
     assert result.inputs is news
     assert result.failures == []

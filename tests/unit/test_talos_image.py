@@ -78,9 +78,16 @@ def children(cloud: Cloud) -> list[Registered]:
 # -- metal --------------------------------------------------------------------------------------------------
 
 
-def test_metal_declares_nothing_and_gives_references() -> None:
-    cloud = run(declare({"platform": "metal", "talos_version": "v1.14.0", "extensions": ["siderolabs/drbd"]}))
-    assert children(cloud) == []
+METAL: TalosImageArgs = {"platform": Platform.METAL, "talos_version": "v1.14.0", "extensions": ["siderolabs/drbd"]}
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_metal_tells_the_factory_and_gives_references(preview: bool) -> None:
+    cloud = run(declare(METAL), preview)
+    told = cloud.one("-schematic")
+    assert [child.name for child in children(cloud)] == ["image-schematic"]
+    assert told.type == "pulumi-python:dynamic/image:FactorySchematic"
+    assert (told.inputs["schematic"], told.inputs["talos_version"]) == (DRBD, "1.14.0")
     assert cloud.values == {
         "schematic_id": ID,
         "image_id": "",
@@ -89,6 +96,22 @@ def test_metal_declares_nothing_and_gives_references() -> None:
         "iso_url": f"https://factory.talos.dev/image/{ID}/v1.14.0/metal-amd64.iso",
         "pxe_url": f"https://pxe.factory.talos.dev/pxe/{ID}/v1.14.0/metal-amd64",
     }
+
+
+def test_what_is_made_of_an_installer_waits_until_the_factory_knows_the_schematic() -> None:
+    dependencies: set[str] = set()
+
+    async def note(image: TalosImage) -> None:
+        for resource in await image.installer_image.resources():
+            dependencies.add(resource._name)
+
+    def program() -> TalosImage:
+        image = TalosImage("image", METAL)
+        pulumi.Output.from_input(note(image))
+        return image
+
+    run(program)
+    assert "image-schematic" in dependencies
 
 
 def test_another_factory_and_architecture_are_in_every_reference() -> None:
@@ -291,7 +314,7 @@ def test_two_images_of_each_platform_stand_beside_each_other() -> None:
         return TalosImage("metal", {"platform": Platform.METAL, "talos_version": "1.14.0"})
 
     names = [found.name for found in run(program).found]
-    assert len(names) == len(set(names)) == 2 * (7 + 5) + 1
+    assert len(names) == len(set(names)) == 2 * (7 + 5) + 2
 
 
 @pytest.mark.parametrize(
