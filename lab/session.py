@@ -6,7 +6,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -124,10 +124,10 @@ class Ports:
         return True
 
 
-def packages() -> list[Package]:
+def packages(names: Sequence[str] = PACKAGES) -> list[Package]:
     """Return what the simulated providers serve."""
     found: list[Package] = []
-    for name in PACKAGES:
+    for name in names:
         package = importlib.import_module(f"lab.{name}").PACKAGE
         if not isinstance(package, Package):
             raise TypeError(f"lab.{name}.PACKAGE is no Package")
@@ -138,12 +138,20 @@ def packages() -> list[Package]:
 class Session:
     """All simulated servers, from ``with`` to its end.
 
+    ``simulated`` are the providers to attach: one that is left out is looked for on PATH, as outside the lab.
     ``environment`` is for child processes. ``factory_url``, ``blob_url`` (with ``{account}`` in it), ``oss_url`` and
     ``kubernetes_url`` are what a configuration must name in the place of the real services.
     """
 
-    def __init__(self, places: Places, tools: Tools, say: Callable[[str], None] = _say) -> None:
+    def __init__(
+        self,
+        places: Places,
+        tools: Tools,
+        say: Callable[[str], None] = _say,
+        simulated: Sequence[str] = PACKAGES,
+    ) -> None:
         self.places = places
+        self.simulated = tuple(simulated)
         self.tools = tools
         self.factory_url = self.blob_url = self.oss_url = self.kubernetes_url = ""
         self.environment: dict[str, str] = {}
@@ -197,7 +205,7 @@ class Session:
         self._stack.callback(apis.stop)
         self.kubernetes_url = apis.url
 
-        grpc_ports, stop = serve(packages(), self.world)
+        grpc_ports, stop = serve(packages(self.simulated), self.world)
         self._stack.callback(stop)
         debug = ",".join(f"{name}:{port}" for name, port in sorted(grpc_ports.items()))
         self.environment = {

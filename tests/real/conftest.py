@@ -1,0 +1,49 @@
+"""Fixtures of the tests against other people's real servers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubelets import Kubelets
+from kubernetes_cluster import Cluster
+from real_lab import SIMULATED
+
+from lab import real_tools, tools
+from lab.places import Places
+from lab.session import Session
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A real control plane, which all tests of a run share: each uses names of its own."""
+    talosctl = tools.provide().talosctl.path
+    with Cluster(tmp_path_factory.mktemp("kubernetes"), real_tools.provide(), talosctl) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kubelets(cluster: Cluster) -> Iterator[Kubelets]:
+    """Simulated kubelets, with one control plane and one worker."""
+    simulated = Kubelets(cluster)
+    simulated.start()
+    try:
+        simulated.add("cp-1", control_plane=True)
+        simulated.add("worker-1")
+        yield simulated
+    finally:
+        simulated.stop()
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The lab with everything simulated but Kubernetes."""
+    with Session(Places(tmp_path_factory.mktemp("lab")), tools.provide(), simulated=SIMULATED) as running:
+        yield running

@@ -1,0 +1,98 @@
+"""A program on the real engine with the real Kubernetes provider, on a real cluster. Clouds are simulated."""
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubernetes_cluster import Cluster
+
+from lab.session import PACKAGES, Session
+
+SIMULATED = tuple(name for name in PACKAGES if name != "kubernetes")
+
+
+@dataclass
+class Run:
+    """What one command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """All that it printed."""
+        return self.out + self.err
+
+
+class RealLab:
+    """One program in a folder of its own, and its stack."""
+
+    def __init__(self, session: Session, cluster: Cluster, program: Path, folder: Path) -> None:
+        self.session = session
+        self.folder = folder / program.name
+        shutil.copytree(program, self.folder)
+        provider = cluster.tools.kubernetes_provider.parent
+        path = session.environment["PATH"]
+        # The engine takes a provider on PATH before any other, whatever version the SDK asks for.
+        self.environment = {**session.environment, "PATH": f"{provider}{os.pathsep}{path}"}
+        self.environment.pop("PULUMI_IGNORE_AMBIENT_PLUGINS", None)
+        self.run("stack", "init", "real")
+        self.set("kubeconfig", cluster.flat_kubeconfig(), secret=True)
+
+    def run(self, *words: str, code: int | None = 0, text: str | None = None) -> Run:
+        """Run the Pulumi CLI and check how it ended; ``code=None`` takes any end."""
+        done = subprocess.run(
+            [str(self.session.tools.pulumi.path), *words, "--non-interactive"],
+            cwd=self.folder,
+            env=self.environment,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        run = Run(done.returncode, done.stdout, done.stderr)
+        if code is not None:
+            assert run.code == code, f"{' '.join(words)} ended with {run.code}:\n{run.text[-8000:]}"
+        return run
+
+    def set(self, key: str, value: str, *, secret: bool = False) -> None:
+        """Set a value of the stack's configuration."""
+        self.run("config", "set", key, *(["--secret"] if secret else ["--plaintext"]), text=value)
+
+    def set_settings(self, **settings: Any) -> None:
+        """Set what the program varies."""
+        self.set("settings", json.dumps(settings))
+
+    def up(self, *words: str, code: int | None = 0) -> Run:
+        """Bring the stack up."""
+        return self.run("up", "--yes", "--skip-preview", *words, code=code)
+
+    def preview(self, *words: str) -> list[dict[str, Any]]:
+        """Return the steps that a preview plans."""
+        return list(json.loads(self.run("preview", "--json", *words).out)["steps"])
+
+    def changes(self, *words: str) -> dict[str, str]:
+        """Return what a preview would change: the operation by name and type, `same` left out."""
+        return {
+            step["urn"].split("::", 2)[2]: step["op"]
+            for step in self.preview(*words)
+            if step["op"] not in ("same", "refresh", "read")
+        }
+
+    def destroy(self) -> Run:
+        """Destroy all that the stack holds."""
+        return self.run("destroy", "--yes", "--skip-preview")
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the stack's outputs."""
+        return dict(json.loads(self.run("stack", "output", "--json", "--show-secrets").out))
+
+    def resources(self) -> list[dict[str, Any]]:
+        """Return the resources of the exported state, secrets encrypted."""
+        return list(json.loads(self.run("stack", "export").out)["deployment"].get("resources", []))
