@@ -7,14 +7,15 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from hybrid_talos.cluster_endpoint import EndpointArgs
 from hybrid_talos.cni import Cni
+from hybrid_talos.control_plane_inputs import ControlPlaneEndpoints
 from hybrid_talos.ha_control_plane import HAControlPlane, HAControlPlaneArgs
 from hybrid_talos.mesh_location import MeshLocation
 from hybrid_talos.static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
 from hybrid_talos.talos_cloud_controller import TalosCloudController
 from hybrid_talos.talos_image import Platform, TalosImage
 
+from .endpoint import endpoint_args
 from .images import image_args
 from .join import write_join
 from .machines import component_images, machine_args, registry_args, site_args
@@ -22,7 +23,7 @@ from .mesh import build_mesh
 from .outputs import Outputs
 from .providers import kubernetes_provider, talos_provider
 from .secrets import Secrets
-from .settings import Endpoint, Settings
+from .settings import Settings
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,6 @@ def _later() -> Iterator[tuple[pulumi.Output[str], Any]]:
     except BaseException:
         resolve(pulumi.Output.from_input(""))
         raise
-
-
-def _endpoint(endpoint: Endpoint) -> EndpointArgs:
-    args: EndpointArgs = {
-        "host": endpoint.host,
-        "port": endpoint.port,
-        "kind": endpoint.kind,
-        "allow_member_address": endpoint.allow_member_address,
-    }
-    if endpoint.interface is not None:
-        args["interface"] = endpoint.interface
-    return args
 
 
 def build_cluster(settings: Settings, secrets: Secrets) -> Cluster:
@@ -130,7 +119,7 @@ def _control_plane(
         "talos_version": cluster.talos_version,
         "config_contract": cluster.config_contract,
         "kubernetes_version": cluster.kubernetes_version,
-        "endpoint": _endpoint(cluster.endpoint),
+        "endpoint": endpoint_args(settings),
         "control_planes": machine_args(cluster.control_planes),
         "allow_single_member": cluster.allow_single_member,
         "protect": cluster.protect,
@@ -151,8 +140,12 @@ def _control_plane(
         args["component_images"] = images
     if (site := site_args(settings, secrets)) is not None:
         args["site"] = site
+    endpoints: ControlPlaneEndpoints = {}
     if cluster.endpoints.kubernetes is not None:
-        args["endpoints"] = {"kubernetes": cluster.endpoints.kubernetes}
+        endpoints["kubernetes"] = cluster.endpoints.kubernetes
+    if cluster.endpoints.nameserver is not None:
+        endpoints["nameserver"] = cluster.endpoints.nameserver
+    args["endpoints"] = endpoints
     if place.location is not None:
         args["location"] = place.location
     return HAControlPlane("control-plane", args, pulumi.ResourceOptions(providers=[talos]))

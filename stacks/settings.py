@@ -23,11 +23,11 @@ from .settings_autoscaler import AutoscalerSettings
 from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
 from .settings_cluster import (
     ClusterSettings,
-    Endpoint,
     Location,
     MeshSettings,
     OtherLocation,
 )
+from .settings_endpoint import Endpoint
 from .settings_errors import KEY, Problem, SettingsError, closest, problems_of
 from .settings_image import ImageSettings
 from .settings_labels import Taint

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from hybrid_talos.certificates import certificate
-from hybrid_talos.cluster_endpoint import EndpointKind
 from hybrid_talos.cni import Cni
 from hybrid_talos.mesh_plan import Granularity, MeshKind
 from hybrid_talos.registries import registry_host
@@ -27,25 +26,9 @@ from .settings_base import (
     Version,
     form,
 )
-from .settings_machines import LinkName, Machine
+from .settings_endpoint import Endpoint
+from .settings_machines import Machine
 from .settings_site import ComponentImages, Registry, Site
-
-
-class Endpoint(Section):
-    """Where clients and machines reach the Kubernetes API."""
-
-    host: Host
-    """Bare host name or IPv4 address, without scheme, port and path."""
-    port: int = Field(default=6443, ge=1, le=65535)
-    """TCP port of the API."""
-    kind: EndpointKind
-    """dns, loadBalancer or vip."""
-    interface: LinkName | None = None
-    """For kind vip: the link that carries the address; left out, the only physical one of each control plane."""
-    allow_member_address: bool = False
-    """Accept the address of one control plane as the endpoint of several: with that machine the API is gone."""
-    private_route: bool = False
-    """The clouds reach a private address of the endpoint before the mesh is up, by a route that exists already."""
 
 
 class Location(Section):
@@ -88,6 +71,14 @@ class ClusterEndpoints(Section):
 
     kubernetes: Annotated[TrustedUrl, AfterValidator(_https)] | None = None
     """Where to ask whether the Kubernetes API is ready, as https://host:port; its certificate is the endpoint's."""
+    nameserver: (
+        Annotated[
+            str,
+            form(r"[0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]{1,5})?", "be the address of a name server, or address:port"),
+        ]
+        | None
+    ) = None
+    """Name server to ask for the endpoint's name; left out, those of the machine where Pulumi runs."""
 
 
 class ClusterSettings(Section):

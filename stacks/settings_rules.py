@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from . import settings_rules_cluster as cluster
+from . import settings_rules_endpoint as endpoint
 from . import settings_rules_image as image
 from . import settings_rules_machines as machines
 from . import settings_rules_mesh as mesh
@@ -18,6 +19,7 @@ def _rules(stack: str | None, tree: Tree) -> Iterator[Iterable[Problem]]:
     if stack is not None:
         yield sections(stack, tree)
     yield from cluster.rules(tree)
+    yield from endpoint.rules(tree)
     yield from machines.rules(tree)
     yield from image.rules(tree)
     yield from mesh.rules(tree)

@@ -118,7 +118,9 @@ def _places(tree: Tree) -> Iterator[Problem]:
             )
 
 
-def _address_of(host: str) -> IPv4Address | None:
+def _address_of(host: str | None) -> IPv4Address | None:
+    if host is None:
+        return None
     try:
         return IPv4Address(host)
     except AddressValueError:
@@ -131,7 +133,7 @@ def _endpoint(tree: Tree) -> Iterator[Problem]:
     kind = endpoint.kind
     if kind is EndpointKind.DNS and address is not None:
         yield Problem("cluster.endpoint.host", "kind dns takes a name; for an address use kind loadBalancer or vip")
-    if kind is EndpointKind.VIP and address is None:
+    if kind is EndpointKind.VIP and address is None and endpoint.host is not None:
         yield Problem(
             "cluster.endpoint.host", "kind vip takes the IPv4 address that the control planes share, not a name"
         )

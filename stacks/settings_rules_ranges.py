@@ -35,7 +35,7 @@ def _overlaps(tree: Tree) -> Iterator[Problem]:
 def _host(tree: Tree) -> Iterator[Problem]:
     """The API must not be looked for inside the pods, the services, the mesh or a cloud's network."""
     try:
-        address = IPv4Address(tree.cluster.endpoint.host)
+        address = IPv4Address(tree.cluster.endpoint.host or "")
     except AddressValueError:
         return
     for claim in claims(tree):

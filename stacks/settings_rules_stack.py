@@ -39,6 +39,16 @@ def sections(stack: str, tree: Tree) -> Iterator[Problem]:
             yield Problem(
                 "cluster.controlPlanes", f"is required by the stack {stack}: the machines of the control plane"
             )
+    else:
+        for key, given in (
+            ("record", tree.cluster.endpoint.record),
+            ("loadBalancer", tree.cluster.endpoint.load_balancer),
+        ):
+            if given is not None:
+                yield Problem(
+                    f"cluster.endpoint.{key}",
+                    f"is made by the stack that builds the cluster, which {stack} is not: remove it, and give the host",
+                )
     if stack != "cluster" and tree.mesh is None:
         yield Problem(
             "mesh", f"is required by the stack {stack}: machines of a cloud reach the control planes only through it"

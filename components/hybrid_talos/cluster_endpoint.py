@@ -41,6 +41,11 @@ class EndpointArgs(TypedDict):
     allow_member_address: NotRequired[bool]
     """Accept the address of one control plane as the endpoint of several: without that machine there is no API.
     Default false."""
+    check_dns: NotRequired[bool]
+    """Whether a name is looked up before the machines get it: one of kind `dns` must lead to the control planes alone,
+    one of a load balancer must exist. Set false where the name is known to the machines only. Default true."""
+    record_id: NotRequired[pulumi.Input[str]]
+    """Id of the DNS record of `host`, when the same program makes it: the look-up comes after it and waits longer."""
 
 
 _NAME = re.compile(
@@ -80,6 +85,8 @@ class EndpointShape(Shape):
     port: int = Field(default=6443, ge=1, le=65535)
     interface: str | None = Field(default=None, min_length=1)
     allow_member_address: bool = False
+    check_dns: bool = True
+    record_id: Any = None
 
     @model_validator(mode="after")
     def _host_fits_kind(self) -> "EndpointShape":
@@ -104,6 +111,13 @@ class EndpointShape(Shape):
     def local_port(self) -> int:
         """Return the port that the control planes themselves listen on: only a load balancer can have another."""
         return API_PORT if self.kind is EndpointKind.LOAD_BALANCER else self.port
+
+    @property
+    def name_to_check(self) -> str | None:
+        """Return the name that is to be looked up, or None where there is none or it is not wanted."""
+        if not self.check_dns or not isinstance(self.host, str) or is_address(self.host):
+            return None
+        return self.host
 
     @property
     def vip(self) -> str | None:

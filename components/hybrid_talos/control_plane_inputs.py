@@ -1,5 +1,6 @@
 """What HAControlPlane takes, and the checks on the plain half of it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -40,6 +41,9 @@ class ControlPlaneEndpoints(TypedDict):
     """Where to ask whether the Kubernetes API is ready, as `https://host:port`: a private route, a tunnel. Whatever
     answers there must have a certificate for the host of `endpoint`. Left out, that endpoint itself is asked.
     Kubeconfigs always name the endpoint."""
+    nameserver: NotRequired[str]
+    """Name server to ask for the endpoint's name, as `address` or `address:port`. Left out, those of the machine where
+    Pulumi runs."""
 
 
 class HAControlPlaneArgs(TypedDict):
@@ -120,10 +124,17 @@ def _https(value: str) -> str:
     return value.rstrip("/")
 
 
+def _nameserver(value: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]{1,5})?", value):
+        raise ValueError("must be the IPv4 address of a name server, or address:port")
+    return value
+
+
 class EndpointsShape(Shape):
     """The checked form of ControlPlaneEndpoints."""
 
     kubernetes: Annotated[str, AfterValidator(_https)] | None = None
+    nameserver: Annotated[str, AfterValidator(_nameserver)] | None = None
 
 
 class HAControlPlaneShape(Shape):

@@ -9,6 +9,7 @@ import pulumiverse_talos as talos
 from . import cluster_patches as patches
 from . import control_plane_config as config
 from ._contract import check
+from .cluster_birth import EndpointCheck
 from .cluster_endpoint import url
 from .control_plane_inputs import HAControlPlaneArgs, HAControlPlaneShape
 from .kubernetes_ready import KubernetesReady
@@ -72,7 +73,11 @@ class HAControlPlane(pulumi.ComponentResource):
         contract: pulumi.Output[str] = (
             secrets.talos_version if shape.config_contract is None else pulumi.Output.from_input(shape.birth_contract)
         )
-        endpoint = pulumi.Output.from_input(args["endpoint"]["host"]).apply(lambda host: url(host, shape.endpoint.port))
+        checked = self._checked_name(name, shape)
+        # The URN is known in a preview: the machines' configurations wait for the look-up, and stay known.
+        endpoint = pulumi.Output.all(args["endpoint"]["host"], *checked).apply(
+            lambda known: url(known[0], shape.endpoint.port)
+        )
         lookup = pulumi.InvokeOutputOptions(parent=self)
 
         def generated(role: str, own: list[pulumi.Input[str]]) -> pulumi.Output[str]:
@@ -218,6 +223,23 @@ class HAControlPlane(pulumi.ComponentResource):
                 "clientConfiguration": self.client_configuration,
             }
         )
+
+    def _checked_name(self, name: str, shape: HAControlPlaneShape) -> list[pulumi.Output[str]]:
+        """Look up the endpoint's name, if it has one; return what must be waited for."""
+        host = shape.endpoint.name_to_check
+        if host is None:
+            return []
+        members = sorted(shape.control_planes, key=lambda member: member.name)
+        checked = EndpointCheck(
+            f"{name}-endpoint",
+            host=host,
+            kind=str(shape.endpoint.kind),
+            members=[{"name": member.name, "addresses": list(member.addresses)} for member in members],
+            nameserver=shape.endpoints.nameserver,
+            record=shape.endpoint.record_id,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return [checked.urn]
 
     @staticmethod
     def _shared_patches(

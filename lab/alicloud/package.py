@@ -6,12 +6,14 @@ from typing import Any
 from ..provider import Call, Package
 from ..sdk_schema import UNKNOWN, Problem
 from .bridge import ACCOUNT, BridgedKind, Doc, region_of
+from .dns import AlidnsRecord
 from .ecs import EcsPrefixList, SecurityGroup, SecurityGroupRule
 from .eip import EipAddress, EipAssociation
 from .ess import LifecycleHook, ScalingGroup
 from .ess_configuration import ScalingConfiguration
 from .images import ImageImport
 from .ims import OidcProvider
+from .nlb import Listener, LoadBalancer, ServerGroup, ServerGroupServerAttachment
 from .oss import Bucket, BucketAcl
 from .ram import AccessKey, Policy, Role, RolePolicyAttachment, User, UserPolicyAttachment
 from .vpc import NatGateway, Network, SnatEntry, Switch
@@ -20,6 +22,7 @@ _KINDS: tuple[type[BridgedKind], ...] = (
     *(Network, Switch, NatGateway, SnatEntry),
     *(EipAddress, EipAssociation, SecurityGroup, SecurityGroupRule, EcsPrefixList, ImageImport),
     *(ScalingGroup, ScalingConfiguration, LifecycleHook),
+    *(LoadBalancer, ServerGroup, ServerGroupServerAttachment, Listener, AlidnsRecord),
     *(Bucket, BucketAcl),
     *(Policy, User, UserPolicyAttachment, Role, RolePolicyAttachment, AccessKey, OidcProvider),
 )

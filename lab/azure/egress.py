@@ -1,4 +1,4 @@
-"""Public addresses, NAT gateways, routes and load balancers.
+"""Public addresses, NAT gateways and routes.
 
 Sources: learn.microsoft.com "Public IP addresses" and "Public IP address prefix" (virtual-network/ip-services),
 "Azure NAT Gateway resource" (nat-gateway/nat-gateway-resource), "Virtual network traffic routing"
@@ -26,7 +26,8 @@ def no_basic_addresses() -> CloudError:
     )
 
 
-def _sku(inputs: Mapping[str, Any]) -> str:
+def sku_of(inputs: Mapping[str, Any]) -> str:
+    """Return the sku; Basic is the API's default."""
     return str((inputs.get("sku") or {}).get("name", "Basic"))
 
 
@@ -39,7 +40,9 @@ def _ids(values: Any) -> list[str]:
     return [id for value in values or () if (id := reference_id(value))]
 
 
-class _Network(ArmKind):
+class NetworkKind(ArmKind):
+    """What the types of Microsoft.Network here have in common."""
+
     api_version = "2024-05-01"
     name_rule = names.NETWORK
     location_required = False
@@ -51,7 +54,7 @@ class _Network(ArmKind):
         }
 
 
-class PublicIPAddress(_Network):
+class PublicIPAddress(NetworkKind):
     """A public IPv4 address."""
 
     token = "azure-native:network:PublicIPAddress"
@@ -64,7 +67,7 @@ class PublicIPAddress(_Network):
     schema_defaults = {"idleTimeoutInMinutes": 4, "publicIPAddressVersion": "IPv4"}
 
     def _rules(self, call: Call, id: str, inputs: Doc, doc: Doc, old: Doc | None) -> None:
-        if _sku(inputs) == "Basic":
+        if sku_of(inputs) == "Basic":
             raise no_basic_addresses()
         if inputs.get("publicIPAllocationMethod", "Dynamic") != "Static":
             raise CloudError(
@@ -114,7 +117,7 @@ def prefix_addresses(prefix: Record) -> list[str]:
     return [str(address) for address in parse_prefix(prefix.doc["ipPrefix"], prefix.id)]
 
 
-class PublicIPPrefix(_Network):
+class PublicIPPrefix(NetworkKind):
     """A range of public IPv4 addresses."""
 
     token = "azure-native:network:PublicIPPrefix"
@@ -124,7 +127,7 @@ class PublicIPPrefix(_Network):
     schema_defaults = {"prefixLength": 28, "publicIPAddressVersion": "IPv4"}
 
     def _rules(self, call: Call, id: str, inputs: Doc, doc: Doc, old: Doc | None) -> None:
-        if _sku(inputs) == "Basic":
+        if sku_of(inputs) == "Basic":
             raise CloudError("PublicIpPrefixSkuNotSupported", f"Public IP prefix {id} must have the Standard sku.")
         # "Public IP address prefix", section Prefix sizes; larger ones only come from a custom IP prefix.
         if not 28 <= int(doc["prefixLength"]) <= 31:
@@ -151,7 +154,7 @@ class PublicIPPrefix(_Network):
             )
 
 
-class NatGateway(_Network):
+class NatGateway(NetworkKind):
     """A NAT gateway: the way out for machines without public addresses."""
 
     token = "azure-native:network:NatGateway"
@@ -209,7 +212,7 @@ def verify_route(id: str, route: Mapping[str, Any]) -> None:
         )
 
 
-class RouteTable(_Network):
+class RouteTable(NetworkKind):
     """A table of routes; routes stand inline or are resources of their own."""
 
     token = "azure-native:network:RouteTable"
@@ -240,7 +243,7 @@ def routes_of(world: World, table: Record) -> list[Mapping[str, Any]]:
     return [*(table.doc.get("routes") or ()), *(r.doc for r in below(world, table.id, "Route"))]
 
 
-class Route(_Network):
+class Route(NetworkKind):
     """A route of a route table."""
 
     token = "azure-native:network:Route"
@@ -264,34 +267,3 @@ class Route(_Network):
 
     def _computed(self, call: Call, id: str, inputs: Doc, doc: Doc, old: Doc | None) -> Doc:
         return {"etag": f'W/"{call.world.next("etag")}"', "hasBgpOverride": False}
-
-
-class LoadBalancer(_Network):
-    """A load balancer."""
-
-    token = "azure-native:network:LoadBalancer"
-    arm_type = "Microsoft.Network/loadBalancers"
-    name_input = "loadBalancerName"
-    replace_on = frozenset({"resourceGroupName", "loadBalancerName"})
-
-    def _rules(self, call: Call, id: str, inputs: Doc, doc: Doc, old: Doc | None) -> None:
-        # learn.microsoft.com "Azure Load Balancer SKUs": Basic was retired on 2025-09-30.
-        if _sku(inputs) == "Basic":
-            raise CloudError("BasicSkuLoadBalancerRetired", f"Load balancer {id} must have the Standard sku.")
-        for frontend in inputs.get("frontendIPConfigurations") or ():
-            if target := reference_id(frontend.get("publicIPAddress")):
-                reference(call.world, id, "PublicIPAddress", target, doc["location"])
-            if target := reference_id(frontend.get("subnet")):
-                reference(call.world, id, "Subnet", target, None)
-
-    def _before_delete(self, call: Call, record: Record) -> None:
-        pools = [
-            f"{record.id}/backendAddressPools/{p.get('name')}" for p in record.doc.get("backendAddressPools") or ()
-        ]
-        for pool in pools:
-            if users := referrers(call.world, pool):
-                raise CloudError(
-                    "LoadBalancerInUseByVirtualMachineScaleSet",
-                    f"Cannot delete load balancer {record.id} since its child resources {name_of(pool)} are in use by "
-                    f"virtual machine scale set {users[0]}.",
-                )

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from ..provider import Call, Function, Package
 from .arm import ArmKind
 from .authorization import RoleAssignment, RoleDefinition
+from .balancer import LoadBalancer
 from .compute import VirtualMachineScaleSet
-from .egress import LoadBalancer, NatGateway, PublicIPAddress, PublicIPPrefix, Route, RouteTable
+from .dns import RecordSet
+from .egress import NatGateway, PublicIPAddress, PublicIPPrefix, Route, RouteTable
 from .images import Disk, Gallery, GalleryImage, GalleryImageVersion, Image
 from .managedidentity import FederatedIdentityCredential, UserAssignedIdentity
 from .network import Subnet, VirtualNetwork
@@ -27,6 +29,7 @@ _KINDS: tuple[type[ArmKind], ...] = (
     RouteTable,
     Route,
     LoadBalancer,
+    RecordSet,
     VirtualMachineScaleSet,
     Disk,
     Image,

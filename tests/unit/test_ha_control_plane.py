@@ -94,6 +94,7 @@ def test_registers_one_of_each_and_an_apply_for_each_member() -> None:
     recorder, _ = built()
     assert set(recorder.resources) == {
         "cp",
+        "cp-endpoint",
         "cp-secrets",
         "cp-cp-1-config",
         "cp-cp-2-config",
@@ -141,7 +142,7 @@ def test_two_instances_do_not_collide() -> None:
 
     run(recorder, program)
     children = [name for name in recorder.resources if "-" in name]
-    assert len(children) == 14
+    assert len(children) == 16
     assert all(name.startswith(("a-", "b-")) for name in children)
 
 
@@ -164,7 +165,7 @@ def test_leaky_outputs_of_the_provider_are_marked() -> None:
     marked = {name: set(options.additional_secret_outputs or ()) for name, options in recorder.options.items()}
     assert {"machine_secrets", "client_configuration"} <= marked["cp-secrets"]
     assert {"kubernetes_client_configuration", "kubeconfig_raw"} <= marked["cp-kubeconfig"]
-    talos = {name: found for name, found in marked.items() if name not in ("cp", "cp-api-ready")}
+    talos = {name: found for name, found in marked.items() if name not in ("cp", "cp-api-ready", "cp-endpoint")}
     assert all("client_configuration" in found for found in talos.values())
 
 
@@ -567,7 +568,7 @@ def test_nothing_needs_a_value_in_the_first_preview() -> None:
         location=pulumi.Output.from_input(LOCATION),
         config_patches=["machine: {}"],
     )
-    assert len(recorder.resources) == 8
+    assert len(recorder.resources) == 9
     assert not recorder.calls
     assert outputs["endpoints"][0] == ["192.0.2.11", "192.0.2.12", "192.0.2.13"]
     assert not any("Output" in text or "pulumi" in text for text in map(str, recorder.resources))

@@ -104,7 +104,7 @@ cluster = component(
         "clusterName": "hosted",
         "talosVersion": TALOS,
         "kubernetesVersion": KUBERNETES,
-        "endpoint": {"host": "k8s.example.com", "kind": "dns"},
+        "endpoint": {"host": "k8s.example.com", "kind": "dns", "checkDns": False},
         "controlPlanes": [{"name": "cp-1", "address": "192.0.2.11"}],
         "installerImage": output(metal, "installerImage"),
         "podCidr": MESH["podCidr"],
