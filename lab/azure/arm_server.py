@@ -160,8 +160,9 @@ class _Arm(Handler):
         if len(path.names) < len(path.type.split("/")):
             self._list(path)
             return
-        self.world.strike("read", _TOKENS[self._kind(path)])
-        record = lookup(self.world, self._kind(path), path.id)
+        kind = _LISTED.get(path.type) or self._kind(path)
+        self.world.strike("read", _TOKENS[kind])
+        record = lookup(self.world, kind, path.id)
         if record is None:
             raise _not_found(path)
         self._answer(200, envelope(record.id, record.doc))
