@@ -18,7 +18,7 @@ Node = dict[str, Any]
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 SCALED_AWAY = "ToBeDeletedByClusterAutoscaler"
-TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN_FOLDER = os.environ.get("TOKEN_FOLDER", "/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True)

@@ -97,24 +97,30 @@ class _Shape(Shape):
 
 
 def rules() -> list[dict[str, Any]]:
-    """Return what the controller may do: `docs/deploy/cloud-controller-manager.yml` of its repository."""
+    """Return what the controller may do in the whole cluster.
 
-    def rule(group: str, resources: list[str], verbs: list[str], **names: list[str]) -> dict[str, Any]:
-        return {"api_groups": [group], "resources": resources, "verbs": verbs, **names}
-
+    `docs/deploy/cloud-controller-manager.yml` of its repository, less what it grants for
+    `--use-service-account-credentials`: to make tokens of any service account is to be the cluster's administrator.
+    """
     certificates = "certificates.k8s.io"
     return [
-        rule("coordination.k8s.io", ["leases"], ["create", "get", "update"]),
-        rule("", ["events"], ["create", "patch", "update"]),
-        rule("", ["nodes"], ["get", "list", "patch", "update", "watch"]),
-        rule("", ["nodes/status"], ["patch"]),
-        # Each of its controllers runs as a service account of its own.
-        rule("", ["serviceaccounts"], ["create", "get"]),
-        rule("", ["serviceaccounts/token"], ["create"]),
-        rule(certificates, ["certificatesigningrequests"], ["list", "watch"]),
-        rule(certificates, ["certificatesigningrequests/approval"], ["update"]),
-        rule(certificates, ["signers"], ["approve"], resource_names=["kubernetes.io/kubelet-serving"]),
+        _rule("", ["events"], ["create", "patch", "update"]),
+        _rule("", ["nodes"], ["get", "list", "patch", "update", "watch"]),
+        _rule("", ["nodes/status"], ["patch"]),
+        _rule(certificates, ["certificatesigningrequests"], ["list", "watch"]),
+        _rule(certificates, ["certificatesigningrequests/approval"], ["update"]),
+        _rule(certificates, ["signers"], ["approve"], resource_names=["kubernetes.io/kubelet-serving"]),
     ]
+
+
+def namespaced_rules() -> list[dict[str, Any]]:
+    """Return what the controller may do in its own namespace: to take and keep its lease."""
+    leases = "coordination.k8s.io", ["leases"]
+    return [_rule(*leases, ["create"]), _rule(*leases, ["get", "update"], resource_names=[_LEASE])]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str], **names: list[str]) -> dict[str, Any]:
+    return {"api_groups": [group], "resources": resources, "verbs": verbs, **names}
 
 
 def _pod(stem: str, talos_secret: str, image: str) -> dict[str, Any]:
@@ -148,7 +154,6 @@ def _pod(stem: str, talos_secret: str, image: str) -> dict[str, Any]:
                     "--controllers=cloud-node,node-csr-approval",
                     # One name for all instances: two of them would approve and label against each other.
                     f"--leader-elect-resource-name={_LEASE}",
-                    "--use-service-account-credentials",
                     f"--secure-port={_PORT}",
                     "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
                 ],
@@ -235,6 +240,16 @@ class TalosCloudController(pulumi.ComponentResource):
             subjects=[subject],
             opts=after(child, role),  # a binding keeps the role's name, which must exist
         )
+        lease_role = kubernetes.rbac.v1.Role(
+            f"{name}-lease-role", metadata=inside, rules=namespaced_rules(), opts=child
+        )
+        lease_binding = kubernetes.rbac.v1.RoleBinding(
+            f"{name}-lease-binding",
+            metadata=inside,
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": stem},
+            subjects=[subject],
+            opts=after(child, lease_role),  # as above
+        )
         reader = kubernetes.rbac.v1.RoleBinding(
             f"{name}-authentication-reader",
             metadata={**inside, "name": f"{stem}-authentication-reader"},
@@ -260,7 +275,7 @@ class TalosCloudController(pulumi.ComponentResource):
                 },
             },
             # It starts only with its Secret, and stops where it may not read or write.
-            opts=after(child, account, talos_account, config, binding, reader),
+            opts=after(child, account, talos_account, config, binding, lease_binding, reader),
         )
         if shape.collector.enabled:
             collector = Collector(

@@ -375,6 +375,11 @@ class Cluster:
             session.cert = (str(certificate), str(key))
         return Api(self.url, session)
 
+    def account(self, namespace: str, name: str) -> Api:
+        """Return a client of a service account, with a token as its pods get one."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        return self.api(self.api().create(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"])
+
 
 def _flags(flags: Mapping[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in flags.items()]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rights
 import yaml
 from kubelets import Kubelets
 from kubernetes_cluster import Api, Cluster, wait_for
@@ -90,6 +91,39 @@ class TestCluster:
     def test_the_mesh_runs_on_every_machine(self, api: Api) -> None:
         status = api.get("/apis/apps/v1/namespaces/mesh-kilo/daemonsets/kilo")["status"]
         assert status["desiredNumberScheduled"] == 2
+
+    @pytest.mark.parametrize(
+        ("namespace", "account", "table"),
+        [
+            ("kube-system", "demo-azure", rights.AUTOSCALER),
+            ("kube-system", "demo-aliyun", rights.AUTOSCALER),
+            ("kube-system", "cloud-talos-ccm", rights.TALOS_CCM),
+            ("kube-system", "cloud-node-collector", rights.COLLECTOR),
+            ("mesh-kilo", "kilo", rights.KILO),
+        ],
+    )
+    def test_each_account_may_do_what_it_needs_and_nothing_else(
+        self, cluster: Cluster, namespace: str, account: str, table: str
+    ) -> None:
+        caller = cluster.account(namespace, account)
+        for place in ("kube-system", "default"):
+            assert rights.granted(caller, place) == rights.needed(table, place, account)
+
+    def test_each_right_is_proved_by_asking_for_it(self, cluster: Cluster) -> None:
+        caller = cluster.account("kube-system", "demo-azure")
+        for verb, group, resource, name in rights.needed(rights.AUTOSCALER, "kube-system", "demo-azure"):
+            assert rights.may(caller, verb, f"{group}/{resource}", "kube-system", name), (verb, group, resource, name)
+        for verb, path, name in (
+            ("delete", "/nodes", ""),
+            ("create", "/pods", ""),
+            ("delete", "/pods", ""),
+            ("get", "/secrets", ""),
+            ("update", "coordination.k8s.io/leases", "demo-aliyun"),
+            ("update", "/configmaps", "demo-aliyun-status"),
+            ("create", "/serviceaccounts/token", ""),
+            ("patch", "rbac.authorization.k8s.io/clusterroles", ""),
+        ):
+            assert not rights.may(caller, verb, path, "kube-system", name), (verb, path, name)
 
     def test_a_new_credential_makes_a_new_pod(self, lab: RealLab, api: Api) -> None:
         before = pods_of(api, "demo-azure")

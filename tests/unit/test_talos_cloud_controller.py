@@ -80,22 +80,35 @@ def test_talos_hands_out_a_reader_and_the_pod_mounts_it():
     assert "-talos-account" in " ".join(recorder.one("-deployment").dependencies)
 
 
-def test_its_rights_are_those_of_the_published_manifest():
+def test_its_rights_are_those_of_the_published_manifest_but_for_tokens_of_other_accounts():
+    recorder = controller()
+    pod = recorder.one("cloud-deployment").inputs["spec"]["template"]["spec"]
+    assert not any("service-account-credentials" in flag for flag in pod["containers"][0]["args"])
+    assert recorder.one("cloud-lease-role").inputs["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "verbs": ["get", "update"],
+            "resourceNames": ["cloud-controller-manager-talos"],
+        },
+    ]
     granted = {
         (group, resource, verb)
-        for rule in controller().one("cloud-role").inputs["rules"]
+        for rule in recorder.one("cloud-role").inputs["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
     assert ("", "nodes", "delete") not in granted
+    assert not any("serviceaccounts" in resource for _, resource, _ in granted)
     assert {
         ("", "nodes", "patch"),
         ("", "nodes/status", "patch"),
         ("certificates.k8s.io", "signers", "approve"),
     } <= granted
     assert not any("*" in part for entry in granted for part in entry)
-    assert len(granted) == 19
+    assert len(granted) == 13
 
 
 def test_what_does_not_fit_is_refused():
