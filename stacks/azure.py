@@ -1,8 +1,6 @@
 """The Azure half of a stack: resource group, networks, image, pools and their autoscaler."""
 
 import pulumi
-from hybrid_talos.arch import Arch
-from hybrid_talos.azure_image import AzureEndpoints
 from hybrid_talos.azure_sizes import AzureDiskType
 from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import (
@@ -10,15 +8,14 @@ from hybrid_talos.cluster_autoscaler import (
     ClusterAutoscaler,
     ClusterAutoscalerArgs,
 )
-from hybrid_talos.talos_image import Platform, TalosImage
 from pulumi_azure_native import network, resources
 
+from .azure_images import AzureImages, build_azure_images
 from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
-from .images import image_args
 from .providers import azure_provider
 from .secrets import Secrets
-from .settings import AzureEnvironment, AzurePool, AzureSettings, CloudNetwork, Settings
+from .settings import AzurePool, CloudNetwork, Settings
 
 
 def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
@@ -36,25 +33,10 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         opts=inside,
     )
     networks = sorted(azure.networks(), key=lambda net: net.name)
-    regions = sorted({net.region for net in networks} | {azure.location})
     by_name = {pool.name: pool for pool in azure.pools}
-    images = {
-        arch: TalosImage(
-            "image-azure" if arch is settings.image.arch else f"image-azure-{arch}",
-            {
-                **image_args(settings, Platform.AZURE, arch),
-                "azure": {
-                    "resource_group_name": group.name,
-                    "location": azure.location,
-                    "replica_regions": [region for region in regions if region != azure.location],
-                    "endpoints": blob_endpoints(azure),
-                    "tags": tags,
-                },
-            },
-            pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.checked)),
-        )
-        for arch in sorted({settings.arch_of(pool) for pool in azure.pools})
-    }
+    images = build_azure_images(
+        settings, azure, group, tags, pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.checked))
+    )
     pools: dict[str, AzureWorkerPool] = {}
     for net in networks:
         vnet = None
@@ -113,30 +95,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         )
         if choice.identity.principal_id is None:
             steps = (autoscaler.role_command,)
-    image_ids = {
-        f"azure/{azure.location}" if arch is settings.image.arch else f"azure/{azure.location}/{arch}": image.image_id
-        for arch, image in images.items()
-    }
-    return Burst(image_ids, node_groups, steps)
-
-
-# learn.microsoft.com, "Compare Azure Government and global Azure" and "Azure China developer guide".
-_AUTHORITIES = {
-    AzureEnvironment.PUBLIC: None,
-    AzureEnvironment.CHINA: "login.chinacloudapi.cn",
-    AzureEnvironment.US_GOVERNMENT: "login.microsoftonline.us",
-}
-
-
-def blob_endpoints(azure: AzureSettings) -> AzureEndpoints:
-    """Return where the upload of the image goes to; empty for the public cloud's own addresses."""
-    endpoints: AzureEndpoints = {}
-    authority = _AUTHORITIES[azure.environment]
-    if azure.endpoints.blob is not None:
-        endpoints["blob"] = azure.endpoints.blob
-    if authority is not None:
-        endpoints["authority"] = authority
-    return endpoints
+    return Burst(images.ids(), node_groups, steps)
 
 
 def _pool_args(
@@ -144,7 +103,7 @@ def _pool_args(
     pool: AzurePool,
     net: CloudNetwork,
     joined: Joined,
-    images: dict[Arch, TalosImage],
+    images: AzureImages,
     group: resources.ResourceGroup,
     vnet: network.VirtualNetwork | None,
 ) -> AzureWorkerPoolArgs:
@@ -157,7 +116,7 @@ def _pool_args(
         "vm_size": pool.vm_size,
         "min_size": pool.min_size,
         "max_size": pool.max_size,
-        "image_id": images[settings.arch_of(pool)].image_id,
+        "image_id": images.of(settings.arch_of(pool), net.region).image_id,
         "machine_config": joined.machine_config,
         "talos_version": settings.cluster.talos_version,
         "public_ips": pool.public_ips,

@@ -1,25 +1,18 @@
 """The settings of the worker pools on Azure."""
 
 import re
-from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated
 
 from hybrid_talos.arch import Arch
+from hybrid_talos.azure_cloud import AzureEnvironment
 from hybrid_talos.azure_sizes import AzureDiskType, EphemeralDisk
 from pydantic import AfterValidator, Field
 
-from .settings_base import Network, Patch, Section, TrustedUrl, Uuid, form, trimmed
+from .settings_azure_image import AzureEndpoints, AzureImage
+from .settings_base import Network, Patch, Section, Uuid, form, trimmed
 from .settings_labels import AzureTags, Labels, Taint
 from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Spot, networks_of
-
-
-class AzureEnvironment(StrEnum):
-    """Which of Microsoft's clouds."""
-
-    PUBLIC = "public"
-    CHINA = "china"
-    US_GOVERNMENT = "usgovernment"
 
 
 def _location(value: str) -> str:
@@ -28,12 +21,6 @@ def _location(value: str) -> str:
     if not re.fullmatch(r"[a-z]{4,}[0-9]{0,2}", name, re.ASCII):
         raise ValueError("must be a region of Azure, such as westeurope")
     return name
-
-
-def _blob(value: str) -> str:
-    if "{account}" not in value:
-        raise ValueError("must hold {account}, which stands for the storage account's name")
-    return value
 
 
 AzureLocation = Annotated[str, AfterValidator(_location)]
@@ -45,13 +32,6 @@ SUBNET_ID = (
     r"/subnets/[^/\s]+"
 )
 """Form of a subnet's resource id."""
-
-
-class AzureEndpoints(Section):
-    """Addresses of Azure's services, where they are not the public cloud's."""
-
-    blob: Annotated[TrustedUrl, AfterValidator(_blob)] | None = None
-    """Blob storage, with {account} for the account, such as https://{account}.blob.core.chinacloudapi.cn."""
 
 
 class AzurePool(Section):
@@ -125,6 +105,8 @@ class AzureSettings(Section):
     """The pools."""
     environment: AzureEnvironment = AzureEnvironment.PUBLIC
     """public, china or usgovernment."""
+    image: AzureImage = AzureImage()
+    """What the image becomes on Azure."""
     endpoints: AzureEndpoints = AzureEndpoints()
     """Addresses of services, where they are not the environment's usual ones."""
     ssh_public_key: (

@@ -133,6 +133,8 @@ class ImageSettings(Section):
     """Architecture of the pools' machines, unless a pool says otherwise."""
     installer_image: Annotated[str, AfterValidator(image_reference)] | None = None
     """Image that machines which exist install Talos from, such as that of another distribution; no schematic then."""
+    retain: int = Field(default=1, ge=0)
+    """Older images of each cloud that are kept, newest first, beside those that a machine or a pool still uses."""
     compressed_sha256: Mapping[Annotated[str, _ASSET], _Sha256] = {}
     """SHA-256 that a download must have, packed as it comes, by the asset's file name. Of an image with a pin, no asset
     without one is taken."""

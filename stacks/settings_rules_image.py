@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from hybrid_talos.arch import Arch
+from hybrid_talos.azure_image_inputs import AzureImageStore
 from hybrid_talos.image_assets import disk_assets, file_problem
 
 from .settings_errors import Problem
@@ -11,6 +13,7 @@ from .settings_tree import Tree
 def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
     """Yield the rules, each as the problems that it finds."""
     yield _secure_boot(tree)
+    yield _managed_images(tree)
     yield _files(tree)
     yield _pins(tree)
 
@@ -31,6 +34,25 @@ def _secure_boot(tree: Tree) -> Iterator[Problem]:
             "image.secureBoot.enabled",
             "Talos has no Secure Boot image for Alibaba Cloud: set it to false, or give the Alibaba pools a stack of "
             "their own (aliyun-burst)",
+        )
+
+
+def _managed_images(tree: Tree) -> Iterator[Problem]:
+    azure = tree.azure
+    if azure is None or azure.image.store is not AzureImageStore.MANAGED_IMAGE:
+        return
+    for index, pool in enumerate(azure.pools):
+        # Azure/azure-cli#21264.
+        if (tree.image.arch if pool.arch is None else pool.arch) is not Arch.AMD64:
+            yield Problem(
+                "azure.image.store",
+                f"is managedImage, which is for x64 machines only, but azure.pools[{index}] has {Arch.ARM64} machines: "
+                "write gallery, or take another vmSize and arch for the pool",
+            )
+    if tree.image.is_secure_boot:
+        yield Problem(
+            "azure.image.store",
+            "is managedImage, of which machines cannot use Secure Boot (image.secureBoot.enabled): write gallery",
         )
 
 

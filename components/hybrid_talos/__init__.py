@@ -8,12 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .aliyun_disk import AliyunDiskCategory
+    from .aliyun_disk import AliyunDiskCategory, AliyunZonePolicy
     from .aliyun_image import AliyunEndpoints, AliyunImageArgs, BootMode
     from .aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
     from .arch import Arch
     from .autoscaler_deployment import AutoscalerDeployment
-    from .azure_image import AzureEndpoints, AzureImageArgs, PrincipalType
+    from .azure_capacity import CapacityGuardArgs
+    from .azure_cloud import AzureEnvironment
+    from .azure_image_inputs import AzureEndpoints, AzureImageArgs, AzureImageStore, PrincipalType
+    from .azure_sizes import AzureDiskType, EphemeralDisk
     from .azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
     from .cluster_autoscaler import (
         AliyunAutoscalerArgs,
@@ -49,16 +52,21 @@ _MODULES = {
     "AliyunImageArgs": "aliyun_image",
     "AliyunWorkerPool": "aliyun_worker_pool",
     "AliyunWorkerPoolArgs": "aliyun_worker_pool",
+    "AliyunZonePolicy": "aliyun_disk",
     "Arch": "arch",
     "AutoscalerDeployment": "autoscaler_deployment",
     "AzureAutoscalerArgs": "cluster_autoscaler",
-    "AzureEndpoints": "azure_image",
-    "AzureImageArgs": "azure_image",
+    "AzureDiskType": "azure_sizes",
+    "AzureEndpoints": "azure_image_inputs",
+    "AzureEnvironment": "azure_cloud",
+    "AzureImageArgs": "azure_image_inputs",
+    "AzureImageStore": "azure_image_inputs",
     "AzureWorkerPool": "azure_worker_pool",
     "AzureWorkerPoolArgs": "azure_worker_pool",
     "BondArgs": "machine_links",
     "BondMode": "machine_links",
     "BootMode": "aliyun_image",
+    "CapacityGuardArgs": "azure_capacity",
     "ClusterAutoscaler": "cluster_autoscaler",
     "ClusterAutoscalerArgs": "cluster_autoscaler",
     "Cni": "cni",
@@ -69,6 +77,7 @@ _MODULES = {
     "EndpointArgs": "cluster_endpoint",
     "EndpointKind": "cluster_endpoint",
     "EnrollKeys": "image_inputs",
+    "EphemeralDisk": "azure_sizes",
     "Expander": "cluster_autoscaler",
     "Granularity": "mesh_plan",
     "HAControlPlane": "ha_control_plane",
@@ -86,7 +95,7 @@ _MODULES = {
     "NodeGroup": "node_group",
     "OverlayArgs": "image_inputs",
     "Platform": "talos_image",
-    "PrincipalType": "azure_image",
+    "PrincipalType": "azure_image_inputs",
     "ProxyArgs": "site",
     "RegistryArgs": "registries",
     "RouteArgs": "machine_links",
@@ -112,16 +121,21 @@ __all__ = [
     "AliyunImageArgs",
     "AliyunWorkerPool",
     "AliyunWorkerPoolArgs",
+    "AliyunZonePolicy",
     "Arch",
     "AutoscalerDeployment",
     "AzureAutoscalerArgs",
+    "AzureDiskType",
     "AzureEndpoints",
+    "AzureEnvironment",
     "AzureImageArgs",
+    "AzureImageStore",
     "AzureWorkerPool",
     "AzureWorkerPoolArgs",
     "BondArgs",
     "BondMode",
     "BootMode",
+    "CapacityGuardArgs",
     "ClusterAutoscaler",
     "ClusterAutoscalerArgs",
     "Cni",
@@ -132,6 +146,7 @@ __all__ = [
     "EndpointArgs",
     "EndpointKind",
     "EnrollKeys",
+    "EphemeralDisk",
     "Expander",
     "Granularity",
     "HAControlPlane",

@@ -9,7 +9,7 @@ import pulumi_alicloud as alicloud
 from pydantic import Field
 
 from ._contract import Shape
-from .azure_image import short_hash
+from .azure_image_names import short_hash
 from .image_assets import content_name
 from .image_upload import AliyunOssObject, ImageSource
 from .schematic import schematic_id

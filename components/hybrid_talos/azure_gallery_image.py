@@ -29,6 +29,7 @@ from .azure_resource_manager import (
     wait,
 )
 from .engine_log import engine_sender
+from .signing_certificate import signing_certificate
 from .work_provider import WorkError, changed
 
 _KEY = ("gallery_id", "definition", "version")
@@ -157,7 +158,7 @@ class _Gallery:
         """Make the version of the blob."""
         props = self._props
         source = {"storageAccountId": props["storage_account_id"], "uri": props["blob_uri"]}
-        wanted = {
+        wanted: Properties = {
             "location": props["location"],
             "tags": {**props["tags"], MADE_TAG: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")},
             "properties": {
@@ -167,6 +168,8 @@ class _Gallery:
                 "safetyProfile": {"allowDeletionOfReplicatedLocations": True},
             },
         }
+        if props.get("secure_boot"):
+            wanted["properties"]["securityProfile"] = {"uefiSettings": _trusting(signing_certificate(props))}
         poller = self.client.gallery_image_versions.begin_create_or_update(*self.path, wanted, **GALLERIES)
         return self._finished(poller)
 
@@ -197,6 +200,14 @@ class _Gallery:
         if version is None or state_of(version) != "Succeeded":
             raise WorkError(f"{self.where}: Azure did not finish it; run `pulumi up` again")
         return version
+
+
+def _trusting(certificate: str) -> Properties:
+    """Return the keys of the machines' firmware: Microsoft's own, and the one that Talos is signed with."""
+    return {
+        "signatureTemplateNames": ["MicrosoftUefiCertificateAuthorityTemplate"],
+        "additionalSignatures": {"db": [{"type": "x509", "value": [certificate]}]},
+    }
 
 
 def _regions(version: Properties) -> list[str]:

@@ -70,10 +70,15 @@ class AzureGalleryImage(dynamic.Resource, module="image", name="AzureGalleryImag
         blob_uri: pulumi.Input[str],
         regions: Sequence[str],
         tags: pulumi.Input[Mapping[str, str]],
+        source: ImageSource,
+        signing_certificate: str | None,
         access: AzureAccess,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Make ``version`` of ``definition`` of the VHD at ``blob_uri``, and copy it to ``regions``."""
+        """Make ``version`` of ``definition`` of the VHD at ``blob_uri``, and copy it to ``regions``.
+
+        An image for Secure Boot needs ``signing_certificate``, or that of the factory in ``source``.
+        """
         props = {
             "gallery_id": gallery_id,
             "location": location,
@@ -85,6 +90,11 @@ class AzureGalleryImage(dynamic.Resource, module="image", name="AzureGalleryImag
             "blob_uri": blob_uri,
             "regions": list(regions),
             "tags": tags,
+            "secure_boot": source["secure_boot"],
+            "factory_url": source["factory_url"],
+            "factory_ca": source.get("factory_ca"),
+            "proxy": source.get("proxy"),
+            "signing_certificate": signing_certificate,
             **access,
             "image_id": None,
         }

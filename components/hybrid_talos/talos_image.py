@@ -11,7 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from ._contract import Shape, check
 from .aliyun_image import AliyunImageArgs, AliyunShape, build_aliyun_image
 from .arch import Arch
-from .azure_image import AzureImageArgs, AzureShape, build_azure_image, image_regions
+from .azure_image import build_azure_image
+from .azure_image_inputs import AzureImageArgs, AzureShape
 from .image_assets import (
     VERSION_PATTERN,
     disk_assets,
@@ -130,6 +131,8 @@ class _Shape(Shape):
             self.platform, self.arch, self.talos_version, secure_boot=self.secure_boot.enabled
         ):
             raise ValueError(problem)
+        if self.azure and (problem := self.azure.problem(self.arch, secure_boot=self.secure_boot.enabled)):
+            raise ValueError(problem)
         if self.overlay is not None and self.platform is not Platform.METAL:
             raise ValueError(f"overlay: is for boards, which are platform metal, not {self.platform.value}")
         return self
@@ -211,7 +214,7 @@ class TalosImage(pulumi.ComponentResource):
         image_id = pulumi.Output.from_input("")
         if shape.azure is not None:
             image_id = build_azure_image(name, shape.azure, shape.arch, source, self)
-            regions = image_regions(shape.azure)
+            regions = shape.azure.regions
         elif shape.aliyun is not None:
             image_id = build_aliyun_image(name, shape.aliyun, shape.arch, source, self)
             regions = (shape.aliyun.region,)

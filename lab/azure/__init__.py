@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ..world import CloudError, World
+from .arm_server import ArmServer
 from .blobs import BlobServer
 from .identity import IdentityServer
 from .instances import evict, scale
@@ -25,4 +26,4 @@ def _evict(world: World, words: list[str]) -> str:
 ACTIONS: dict[str, Callable[[World, list[str]], str]] = {"scale": _scale, "evict": _evict}
 """What can be done to the cloud behind Pulumi's back. Each takes words, returns what it did, or raises CloudError."""
 
-__all__ = ["ACTIONS", "PACKAGE", "BlobServer", "IdentityServer", "evict", "scale"]
+__all__ = ["ACTIONS", "PACKAGE", "ArmServer", "BlobServer", "IdentityServer", "evict", "scale"]

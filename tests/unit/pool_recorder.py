@@ -65,6 +65,7 @@ class Registered:
         self.ignored = list(request.ignoreChanges)
         self.secret_outputs = list(request.additionalSecretOutputs)
         self.dependencies = list(request.dependencies)
+        self.retained = bool(request.retainOnDelete)
 
 
 class _Monitor(mocks.MockMonitor):

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 from hybrid_talos._contract import BadInputs
-from hybrid_talos.azure_image import account_name, definition_name, gallery_name
+from hybrid_talos.azure_image_names import account_name, definition_name, gallery_name
 from hybrid_talos.schematic import schematic_id, schematic_yaml
 from hybrid_talos.talos_image import Platform, TalosImage, TalosImageArgs
 from pool_recorder import Recorder, Registered, _Monitor
@@ -47,7 +47,7 @@ class Cloud(Recorder):
             outputs["name"] = args.inputs[own[kind]] if kind in own and given else outputs["name"]
             outputs["primaryEndpoints"] = {"blob": f"https://{outputs['name']}.blob.core.windows.net/"}
         if args.typ.startswith("pulumi-python:"):
-            outputs |= {"size": 512.0, "sha256": "5" * 64, "disk_gib": 5.0}
+            outputs |= {"size": 512.0, "sha256": "5" * 64, "disk_gib": 5.0, "image_id": f"{args.name}-image-id"}
         return identity, outputs
 
 
@@ -154,35 +154,122 @@ def test_azure_uploads_the_factorys_vhd_under_a_name_that_says_its_content() -> 
     assert upload.inputs["role_is_new"] is False
 
 
-def test_azure_makes_a_gallery_version_of_the_second_generation() -> None:
+def test_azure_makes_a_gallery_version_of_the_blob() -> None:
     cloud = run(declare(AZURE))
-    definition, version = cloud.one("-definition").inputs, cloud.one("-version").inputs
-    assert (definition["hyperVGeneration"], definition["architecture"]) == ("V2", "x64")
-    assert (definition["osType"], definition["osState"]) == ("Linux", "Generalized")
-    assert {"name": "DiskControllerTypes", "value": "SCSI, NVMe"} in definition["features"]
-    assert version["galleryImageVersionName"] == "1.14.0"
-    source = version["storageProfile"]["osDiskImage"]["source"]
-    account = cloud.one("-account").inputs["accountName"]
-    assert source["uri"] == f"https://{account}.blob.core.windows.net/images/talos-1.14.0-azure-amd64-{ID}.vhd"
-    assert source["storageAccountId"].endswith("/StorageAccount/image-account")
-    assert version["tags"]["talos-schematic"] == ID
-    assert [region["name"] for region in version["publishingProfile"]["targetRegions"]] == ["westeurope"]
+    version, account = cloud.one("-version").inputs, cloud.one("-account").inputs["accountName"]
+    assert cloud.one("-version").type == "pulumi-python:dynamic/image:AzureGalleryImage"
+    assert (version["version"], version["architecture"]) == ("1.14.0", "x64")
+    assert version["features"] == {"DiskControllerTypes": "SCSI, NVMe"}
+    assert version["gallery_id"].endswith("/Gallery/image-gallery")
+    assert version["storage_account_id"].endswith("/StorageAccount/image-account")
+    assert version["blob_uri"] == f"https://{account}.blob.core.windows.net/images/talos-1.14.0-azure-amd64-{ID}.vhd"
+    assert version["tags"] == {
+        "hybrid-talos-image": "image",
+        "talos-version": "1.14.0",
+        "talos-schematic": ID,
+        "talos-content": ID,
+        "talos-blob": f"talos-1.14.0-azure-amd64-{ID}.vhd",
+    }
+    assert version["regions"] == ["westeurope"]
+    assert version["secure_boot"] is False
+
+
+def test_what_the_cloud_keeps_is_deleted_by_the_retention_which_is_destroyed_after_it() -> None:
+    cloud = run(declare({**AZURE, "azure": {**AZURE["azure"], "retain": 3}}))
+    retention = cloud.one("-retention")
+    version = cloud.one("-version").inputs
+    assert retention.type == "pulumi-python:dynamic/image:AzureGalleryRetention"
+    assert retention.inputs["current"] == f"{version['definition']}/{version['version']}"
+    assert retention.inputs["current_blob"] == cloud.one("-upload").inputs["blob"]
+    assert (retention.inputs["retain"], retention.inputs["owner"]) == (3, version["tags"]["hybrid-talos-image"])
+    for kept in (cloud.one("-upload"), cloud.one("-version")):
+        assert kept.retained
+        assert any(urn.endswith("::image-retention") for urn in kept.dependencies)
+    for holder in ("-gallery", "-account", "-container", "-retention"):
+        assert not cloud.one(holder).retained
+    assert run(declare(AZURE)).one("-retention").inputs["retain"] == 1
 
 
 def test_azure_replicates_to_each_region_once_and_says_so() -> None:
     azure = {**AZURE["azure"], "replica_regions": ["northeurope", "North Europe", "westeurope"]}
     cloud = run(declare({**AZURE, "azure": azure}))
-    targets = cloud.one("-version").inputs["publishingProfile"]["targetRegions"]
-    assert [region["name"] for region in targets] == ["westeurope", "northeurope"]
+    assert cloud.one("-version").inputs["regions"] == ["westeurope", "northeurope"]
     assert set(cloud.values["image_ids"]) == {"westeurope", "northeurope"}
     assert set(cloud.values["image_ids"].values()) == {cloud.values["image_id"]}
-    assert cloud.values["image_id"].endswith("/GalleryImageVersion/image-version")
+    assert cloud.values["image_id"] == "image-version-image-id"
 
 
 def test_arm64_is_said_wherever_azure_asks() -> None:
     cloud = run(declare({**AZURE, "arch": "arm64"}))
-    assert cloud.one("-definition").inputs["architecture"] == "Arm64"
-    assert cloud.one("-upload").inputs["assets"][0] == "azure-arm64.vhd.zst"
+    assert cloud.one("-version").inputs["architecture"] == "Arm64"
+    assert all(name.startswith("azure-arm64.") for name in cloud.one("-upload").inputs["assets"])
+
+
+def test_secure_boot_is_said_to_azure_with_the_factorys_certificate() -> None:
+    secure = {**AZURE, "secure_boot": {"enabled": True}, "factory_url": "https://factory.example.com"}
+    version = run(declare(secure)).one("-version").inputs
+    assert version["features"]["SecurityType"] == "TrustedLaunchSupported"
+    assert version["definition"].startswith("talos-amd64-secureboot-")
+    assert (version["secure_boot"], version["factory_url"]) == (True, "https://factory.example.com")
+
+
+# -- managed images -----------------------------------------------------------------------------------------
+
+MANAGED: TalosImageArgs = {
+    **AZURE,
+    "azure": {**AZURE["azure"], "store": "managedImage", "subscription_id": SUBSCRIPTION},  # type: ignore[typeddict-item]
+}
+
+
+def test_a_managed_image_is_one_resource_and_its_retention() -> None:
+    cloud = run(declare({**MANAGED, "azure": {**MANAGED["azure"], "tags": {"team": "a"}}}))
+    assert [child.name for child in children(cloud)] == ["image-retention", "image-managed"]
+    image, retention = cloud.one("-managed"), cloud.one("-retention")
+    assert image.type == "pulumi-python:dynamic/image:AzureManagedImage"
+    assert re.fullmatch(rf"talos-1\.14\.0-{ID[:12]}-[0-9a-f]{{8}}", image.inputs["image"])
+    assert image.inputs["disk"] == f"{image.inputs['image']}-upload"
+    assert (image.inputs["subscription_id"], image.inputs["resource_group"]) == (SUBSCRIPTION, "demo-workers")
+    assert image.inputs["tags"]["team"] == "a"
+    assert image.inputs["schematic"] == DRBD
+    assert retention.inputs["current"] == image.inputs["image"]
+    assert retention.inputs["owner"] == image.inputs["tags"]["hybrid-talos-image"] == "image"
+    assert image.retained
+    assert any(urn.endswith("::image-retention") for urn in image.dependencies)
+    assert cloud.values["image_ids"] == {"westeurope": "image-managed-image-id"}
+
+
+def test_two_components_or_regions_never_share_a_managed_image() -> None:
+    def name(component: str, **azure: Any) -> Any:
+        args = {**MANAGED, "azure": {**MANAGED["azure"], **azure}}
+        return run(declare(args, component)).one("-managed").inputs["image"]
+
+    assert len({name("image"), name("other"), name("image", location="northeurope")}) == 3
+    assert name("image") == name("image", location="westeurope")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"arch": "arm64"}, "azure.store: a managed image is for x64 machines only, not arm64"),
+        ({"secure_boot": {"enabled": True}}, "azure.store: machines of a managed image cannot use Secure Boot"),
+        (
+            {"azure": {**MANAGED["azure"], "replica_regions": ["North Europe"]}},
+            "azure.replica_regions: a managed image is in westeurope alone, not in northeurope",
+        ),
+        ({"azure": {**AZURE["azure"], "store": "managedImage"}}, "azure.subscription_id: required for a managed image"),
+        ({"azure": {**AZURE["azure"], "store": "disk"}}, "azure.store"),
+        ({"azure": {**AZURE["azure"], "retain": -1}}, "azure.retain"),
+        ({"azure": {**AZURE["azure"], "environment": "mars"}}, "azure.environment"),
+        ({"azure": {**AZURE["azure"], "signing_certificate": "x"}}, "azure.signing_certificate"),
+        ({"azure": {**AZURE["azure"], "endpoints": {"resource_manager": "http://x"}}}, "azure.endpoints.resource_man"),
+    ],
+)
+def test_what_azure_cannot_do_is_refused(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInputs, match=re.escape(problem)):
+        TalosImage("image", {**MANAGED, **change})
+
+
+# -- Azure, on the way --------------------------------------------------------------------------------------
 
 
 def test_the_uploader_gets_the_one_role_before_the_upload() -> None:
@@ -195,9 +282,11 @@ def test_the_uploader_gets_the_one_role_before_the_upload() -> None:
         f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/"
         "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
     )
-    upload = cloud.one("-upload")
-    assert upload.inputs["role_is_new"] is True
-    assert any(urn.endswith("::image-uploader") for urn in upload.dependencies)
+    upload, retention = cloud.one("-upload"), cloud.one("-retention")
+    assert upload.inputs["role_is_new"] is retention.inputs["role_is_new"] is True
+    # What comes first waits for the role, and the upload for it.
+    assert any(urn.endswith("::image-uploader") for urn in retention.dependencies)
+    assert any(urn.endswith("::image-retention") for urn in upload.dependencies)
     assert run(declare(AZURE)).types().count("azure-native:authorization:RoleAssignment") == 0
 
 
@@ -206,6 +295,14 @@ def test_endpoints_of_a_national_cloud_reach_the_upload() -> None:
     upload = run(declare({**AZURE, "azure": {**AZURE["azure"], "endpoints": endpoints}})).one("-upload").inputs
     assert upload["endpoint"] == endpoints["blob"]
     assert upload["authority"] == endpoints["authority"]
+
+
+def test_an_environment_is_enough_for_a_national_cloud() -> None:
+    cloud = run(declare({**AZURE, "azure": {**AZURE["azure"], "environment": "usgovernment"}}))
+    assert cloud.one("-upload").inputs["authority"] == "login.microsoftonline.us"
+    for child in (cloud.one("-version"), cloud.one("-retention")):
+        assert child.inputs["environment"] == "usgovernment"
+    assert run(declare(AZURE)).one("-version").inputs["environment"] == "public"
 
 
 @pytest.mark.parametrize(
@@ -218,10 +315,7 @@ def test_other_content_is_another_blob_and_another_image(change: dict[str, Any])
     assert before.one("-upload").inputs["blob"] != after.one("-upload").inputs["blob"]
 
     def name(cloud: Cloud) -> tuple[str, str]:
-        return (
-            cloud.one("-definition").inputs["galleryImageName"],
-            cloud.one("-version").inputs["galleryImageVersionName"],
-        )
+        return cloud.one("-version").inputs["definition"], cloud.one("-version").inputs["version"]
 
     assert name(before) != name(after)
     assert before.one("-account").inputs["accountName"] == after.one("-account").inputs["accountName"]
@@ -235,8 +329,8 @@ def test_order_and_old_names_of_extensions_are_the_same_content() -> None:
 
 def test_a_pre_release_has_a_legal_version_name_and_a_definition_of_its_own() -> None:
     cloud = run(declare({**AZURE, "talos_version": "v1.15.0-alpha.1"}))
-    assert re.fullmatch(r"\d+\.\d+\.\d+", cloud.one("-version").inputs["galleryImageVersionName"])
-    definition = cloud.one("-definition").inputs["galleryImageName"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", cloud.one("-version").inputs["version"])
+    definition = cloud.one("-version").inputs["definition"]
     assert definition == f"talos-amd64-{ID[:12]}-alpha.1"
     assert definition != definition_name("amd64", ID, "1.15.0")
 
