@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from . import overlay
+from . import dns_server, overlay
 from .places import ROOT, Places, places
 from .session import Session, environment, exclusive
 from .tool_builds import ToolsMissing
@@ -191,13 +191,17 @@ class Command:
         say(f"lab: made stack {name}")
 
     def _overlaid(self, session: Session, file: Path) -> Path:
+        given = file.read_text()
+        for name, members in overlay.names_to_make(given).items():
+            dns_server.by_hand(session.world, name, members)
         text = overlay.overlay(
-            file.read_text(),
+            given,
             factory_url=session.factory_url,
             arm_url=session.arm_url,
             blob_url=session.blob_url,
             oss_url=session.oss_url,
             kubernetes_url=session.kubernetes_url,
+            nameserver=session.nameserver,
         )
         self.places.run.mkdir(parents=True, exist_ok=True)
         path = self.places.run / f"Pulumi.{short_name(self.stack)}.yaml"

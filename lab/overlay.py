@@ -42,21 +42,43 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def overlay(text: str, *, factory_url: str, arm_url: str, blob_url: str, oss_url: str, kubernetes_url: str) -> str:
+def _settings(text: str) -> tuple[Any, dict[str, Any] | None]:
+    """Return a configuration and the settings in it, or None for what is none of this program's or does not parse."""
+    try:
+        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        settings = document["config"][SETTINGS]
+    except (yaml.YAMLError, KeyError, TypeError):
+        return None, None
+    return document, settings if isinstance(settings, dict) else None
+
+
+def names_to_make(text: str) -> dict[str, list[str]]:
+    """Return the DNS records that a person is told to make for a configuration: the cluster's name and its members."""
+    try:
+        cluster = (_settings(text)[1] or {})["cluster"]
+        endpoint = cluster["endpoint"]
+        if endpoint["kind"] != "dns" or "record" in endpoint:
+            return {}
+        members = [str(member.get("publicAddress") or member["address"]) for member in cluster["controlPlanes"]]
+        return {str(endpoint["host"]).lower(): members}
+    except (KeyError, TypeError, AttributeError):
+        return {}
+
+
+def overlay(
+    text: str, *, factory_url: str, arm_url: str, blob_url: str, oss_url: str, kubernetes_url: str, nameserver: str
+) -> str:
     """Return a stack's configuration with the lab's addresses in its settings.
 
     What is not a configuration of this program, or does not parse, comes back as it is: the engine and the
     program have the better messages.
     """
-    try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
-        settings = document["config"][SETTINGS]
-    except (yaml.YAMLError, KeyError, TypeError):
-        return text
-    if not isinstance(settings, dict):
+    document, settings = _settings(text)
+    if settings is None:
         return text
     _put(settings, ("image",), "factoryUrl", factory_url, make=True)
     _put(settings, ("cluster", "endpoints"), "kubernetes", kubernetes_url)
+    _put(settings, ("cluster", "endpoints"), "nameserver", nameserver)
     _put(settings, ("azure", "endpoints"), "resourceManager", arm_url)
     _put(settings, ("azure", "endpoints"), "blob", blob_url)
     _put(settings, ("aliyun", "endpoints"), "oss", oss_url)

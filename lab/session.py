@@ -140,7 +140,7 @@ class Session:
 
     ``simulated`` are the providers to attach: one that is left out is looked for on PATH, as outside the lab.
     ``environment`` is for child processes. ``factory_url``, ``arm_url``, ``blob_url`` (with ``{account}`` in it),
-    ``oss_url`` and ``kubernetes_url`` are what a configuration must name in the place of the real services.
+    ``oss_url``, ``kubernetes_url`` and ``nameserver`` are what a configuration must name in the place of the real services.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Session:
         self.places = places
         self.simulated = tuple(simulated)
         self.tools = tools
-        self.factory_url = self.arm_url = self.blob_url = self.oss_url = self.kubernetes_url = ""
+        self.factory_url = self.arm_url = self.blob_url = self.oss_url = self.kubernetes_url = self.nameserver = ""
         self.environment: dict[str, str] = {}
         self._say = say
         self._stack = ExitStack()
@@ -174,6 +174,7 @@ class Session:
     def _start(self) -> None:
         from .alicloud import OssServer  # noqa: PLC0415 - heavy, and of no use to the other commands
         from .azure import ArmServer, BlobServer, IdentityServer  # noqa: PLC0415
+        from .dns_server import NameServer  # noqa: PLC0415
         from .kubernetes.api_server import ApiServer  # noqa: PLC0415
 
         self.places.lab.mkdir(parents=True, exist_ok=True)
@@ -208,6 +209,10 @@ class Session:
         ports.bind("kubernetes", apis.open)
         self._stack.callback(apis.stop)
         self.kubernetes_url = apis.url
+        names = NameServer(self.world)
+        ports.bind("names", names.start)
+        self._stack.callback(names.stop)
+        self.nameserver = names.address
 
         grpc_ports, stop = serve(packages(self.simulated), self.world)
         self._stack.callback(stop)

@@ -1,6 +1,7 @@
 """The Azure half of a stack: resource group, networks, image, pools and their autoscaler."""
 
 import pulumi
+from hybrid_talos.azure_capacity import CapacityGuardArgs
 from hybrid_talos.azure_sizes import AzureDiskType
 from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import (
@@ -139,6 +140,10 @@ def _pool_args(
         args["virtual_network_name"] = vnet.name
     if pool.subnet_id is not None:
         args["subnet_id"] = pool.subnet_id
+    guard: CapacityGuardArgs = {"environment": azure.environment}
+    if azure.endpoints.resource_manager is not None:
+        guard["resource_manager"] = azure.endpoints.resource_manager
+    args["capacity_guard"] = guard
     if pool.spot is not None:
         args["spot"] = spot_args(pool.spot)
     if pool.os_disk_size_gb is not None:
