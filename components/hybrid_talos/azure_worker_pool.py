@@ -13,9 +13,11 @@ import pulumi
 from pulumi_azure_native import compute
 from pydantic import Field, field_validator, model_validator
 
-from ._contract import BadInputs, check
+from ._contract import BadInputs, Shape, check
 from .arch import Arch
 from .autoscaler_tags import azure_tag_problems, azure_tags
+from .azure_capacity import CapacityGuardArgs, capacity_guard
+from .azure_cloud import AzureEnvironment
 from .azure_machine import UNUSED_SSH_KEY, machine_profile
 from .azure_network import MOST_PUBLIC_ADDRESSES, RESERVED_ADDRESSES, azure_network
 from .azure_sizes import (
@@ -95,6 +97,9 @@ class AzureWorkerPoolArgs(TypedDict):
     """Talos strategic-merge patches, as YAML, merged into the configuration last."""
     tags: NotRequired[Mapping[str, str]]
     """Tags of every resource of the pool."""
+    capacity_guard: NotRequired[CapacityGuardArgs]
+    """Where the live number of machines is asked for, right before an update of the scale set, which is refused when
+    the state knows another. Default: the public cloud."""
     ssh_public_key: NotRequired[pulumi.Input[str]]
     """Public key, in `ssh-rsa` form, that Azure demands for Linux machines. Talos runs no SSH server and ignores it.
     Default: a fixed key whose private half nobody has."""
@@ -108,6 +113,11 @@ LONGEST_NAME = 40
 """Leaves room for the longest suffix of a child and the eight characters of autonaming in Azure's 64."""
 
 
+class _Guard(Shape):
+    environment: AzureEnvironment = AzureEnvironment.PUBLIC
+    resource_manager: str | None = Field(default=None, pattern=r"^https://\S+$")
+
+
 class _Shape(PoolShape):
     location: str = Field(min_length=1)
     subnet_cidr: Cidr
@@ -119,6 +129,7 @@ class _Shape(PoolShape):
     os_disk_type: AzureDiskType = AzureDiskType.STANDARD_SSD
     ephemeral_os_disk: EphemeralDisk | None = None
     accelerated_networking: bool = False
+    capacity_guard: _Guard = _Guard()
     talos_api_allowed_cidrs: tuple[Cidr, ...] = ()
 
     @property
@@ -280,6 +291,8 @@ class AzureWorkerPool(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     # The Cluster Autoscaler owns the number of machines; the rest of the sku is ours.
                     ignore_changes=["sku.capacity"],
+                    # Ignoring means sending what the state knows, which may be old where nobody refreshes.
+                    hooks=pulumi.ResourceHookBinding(before_update=[capacity_guard(args.get("capacity_guard", {}))]),
                     # The provider copies the configuration from the inputs into the state without marking it.
                     additional_secret_outputs=["virtual_machine_profile"],
                 ),
