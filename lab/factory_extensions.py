@@ -34,6 +34,31 @@ ALIASES = {
 """Old names that the factory still resolves when it makes an image (siderolabs/image-factory internal/profile)."""
 
 
+OVERLAYS = {
+    "bananapi_m64": "siderolabs/sbc-allwinner",
+    "helios64": "siderolabs/sbc-rockchip",
+    "jetson_nano": "siderolabs/sbc-jetson",
+    "libretech_all_h3_cc_h5": "siderolabs/sbc-allwinner",
+    "nanopi-r4s": "siderolabs/sbc-rockchip",
+    "nanopi-r5s": "siderolabs/sbc-rockchip",
+    "orangepi-5": "siderolabs/sbc-rockchip",
+    "orangepi-r1-plus-lts": "siderolabs/sbc-rockchip",
+    "pine64": "siderolabs/sbc-allwinner",
+    "revpi_generic": "siderolabs/sbc-raspberrypi",
+    "rock4cplus": "siderolabs/sbc-rockchip",
+    "rock4se": "siderolabs/sbc-rockchip",
+    "rock5a": "siderolabs/sbc-rockchip",
+    "rock5b": "siderolabs/sbc-rockchip",
+    "rock64": "siderolabs/sbc-rockchip",
+    "rockpi4": "siderolabs/sbc-rockchip",
+    "rockpi4c": "siderolabs/sbc-rockchip",
+    "rpi_5": "siderolabs/sbc-raspberrypi",
+    "rpi_generic": "siderolabs/sbc-raspberrypi",
+    "turingrk1": "siderolabs/sbc-rockchip",
+}
+"""The official overlays, each with its image (siderolabs/talos pkg/machinery/platforms, 2026-08)."""
+
+
 def available(name: str) -> bool:
     """Say whether an image with this extension can be made."""
     return ALIASES.get(name, name) in OFFICIAL

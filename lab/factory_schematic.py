@@ -112,6 +112,12 @@ def extensions(text: str) -> list[str]:
     return names
 
 
+def overlay(text: str) -> str | None:
+    """Return the overlay that a canonical schematic names."""
+    name: str | None = yaml.safe_load(text).get("overlay", {}).get("name")
+    return name
+
+
 def _schematic(document: Any) -> dict[str, Any]:
     fields = _fields(document, "schematic", ("owner", "overlay", "customization"))
     overlay = _fields(fields.get("overlay"), "overlay", ("image", "name", "options"))

@@ -23,13 +23,15 @@ from .http_session import retries
 from .image_assets import Compression, DiskFormat, form_of
 from .image_stream import ImageError, unpacked
 
-CHUNK = 1024 * 1024
-"""Bytes that are read at a time."""
+CHUNK = 256 * 1024
+"""Bytes that are read at a time. What came of one when a connection breaks is lost."""
 # The factory makes an image on its first request, and answers when it is made.
 _TIMEOUT_SECONDS = (30, 900)
 # Once bytes come, a connection that is silent for so long is broken.
 _SILENCE_SECONDS = 60
 _MIB = 1024 * 1024
+# A connection that brought so much has earned the next one all of its tries.
+_EARNED = _MIB
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 OnBytes = Callable[[int], None]
@@ -183,8 +185,7 @@ class _Body:
                 reason = type(error).__name__
             self._response.close()
             broken = True
-            # A connection that brought something has earned the next one all of its tries.
-            if image.received - since >= CHUNK:
+            if image.received - since >= _EARNED:
                 rule, since = self._rule, image.received
             try:
                 rule = rule.increment("GET", self.url, error=ProtocolError(reason))

@@ -99,7 +99,7 @@ def is_known(session: requests.Session, factory_url: str, schematic: str) -> boo
         response = session.get(f"{factory_url.rstrip('/')}/schematics/{schematic}", timeout=_SHORT_TIMEOUT_SECONDS)
     except requests.RequestException:
         return True
-    return response.status_code != requests.codes.not_found
+    return bool(response.status_code != requests.codes.not_found)
 
 
 def _refuse_unknown(wanted: list[str], known: set[str], words: str, version: str) -> None:

@@ -19,7 +19,7 @@ RENAMED_EXTENSIONS = {
     "siderolabs/i915-ucode": "siderolabs/i915",
     "siderolabs/nonfree-kmod-nvidia": "siderolabs/nonfree-kmod-nvidia-lts",
     "siderolabs/nvidia-container-toolkit": "siderolabs/nvidia-container-toolkit-lts",
-    "siderolabs/nvidia-fabricmanager": "siderolabs/nvidia-fabric-manager-lts",
+    "siderolabs/nvidia-fabricmanager": "siderolabs/nvidia-fabricmanager-lts",
     "siderolabs/nvidia-open-gpu-kernel-modules": "siderolabs/nvidia-open-gpu-kernel-modules-lts",
     "siderolabs/talos-vmtoolsd": "siderolabs/vmtoolsd-guest-agent",
     "siderolabs/usb-modem": "siderolabs/usb-modem-drivers",

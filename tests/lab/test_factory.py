@@ -132,6 +132,10 @@ def test_versions_and_extensions_are_listed(url: str) -> None:
         (f"image/{EMPTY}/v1.14.0/azure-amd64.vhd.xz.sha256", 402),
         (f"image/{EMPTY}/v1.14.0/azure-amd64.vhd.xz.sigstore.json", 402),
         (f"image/{EMPTY}/v1.14.0/metal-amd64.iso", 501),
+        (f"image/{EMPTY}/v1.14.0/azure-amd64.qcow2", 500),
+        (f"image/{EMPTY}/v1.14.0/alibabacloud-amd64.vhd.zst", 500),
+        (f"pxe/{EMPTY}/v1.14.0/metal", 400),
+        (f"pxe/{EMPTY}/v1.99.0/metal-amd64", 404),
         ("image", 404),
     ],
 )
@@ -216,7 +220,32 @@ def test_disks_are_mostly_zero_and_follow_from_the_request() -> None:
     assert 1 << 20 < len(first) - first.count(0) < 8 << 20
 
 
-def test_head_and_ranges_agree_with_the_whole(url: str) -> None:
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[str]:
+    """A factory whose images lie behind a redirect, where parts of them are served."""
+    base, stop = factory.serve(tmp_path / "behind", redirect=True)
+    yield base
+    stop()
+
+
+def test_the_factory_itself_serves_no_parts(url: str) -> None:
+    path = f"image/{EMPTY}/v1.14.0/alibabacloud-amd64.qcow2"
+    answer = fetch(url, path, Range="bytes=100-8999")
+    assert answer.status_code == 200
+    assert {"ETag", "Last-Modified", "Accept-Ranges"}.isdisjoint(answer.headers)
+
+
+def test_a_part_is_served_on_condition_that_the_image_is_the_same(behind: str) -> None:
+    path = f"image/{EMPTY}/v1.14.0/alibabacloud-amd64.qcow2"
+    whole = fetch(behind, path)
+    for name in ("ETag", "Last-Modified"):
+        part = fetch(behind, path, **{"Range": "bytes=5-", "If-Range": whole.headers[name]})
+        assert (part.status_code, part.content) == (206, whole.content[5:])
+    assert fetch(behind, path, **{"Range": "bytes=5-", "If-Range": '"other"'}).content == whole.content
+
+
+def test_head_and_ranges_agree_with_the_whole(behind: str) -> None:
+    url = behind
     path = f"image/{EMPTY}/v1.14.0/alibabacloud-amd64.qcow2"
     whole = fetch(url, path).content
     head = requests.head(f"{url}/{path}", timeout=10)
