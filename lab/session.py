@@ -186,7 +186,9 @@ class Session:
         ports = Ports(self.places.ports, self._say)
 
         def start_factory(port: int) -> None:
-            self.factory_url, stop = factory.serve(self.places.factory, port)
+            # Behind a redirect, as the public one, so that a download can be gone on with.
+            real_size = os.environ.get("HYBRID_TALOS_LAB_IMAGES") == "real"
+            self.factory_url, stop = factory.serve(self.places.factory, port, redirect=True, real_size=real_size)
             self._stack.callback(stop)
 
         ports.bind("factory", start_factory)
