@@ -19,6 +19,7 @@ from lab.words import parse, short_name, stack_of_file
 
 LAB_ADDRESSES = {
     "factory_url": "http://f:1",
+    "arm_url": "https://a:6",
     "blob_url": "https://b:2/{account}",
     "oss_url": "http://o:3",
     "kubernetes_url": "https://k:4",
@@ -102,7 +103,8 @@ def test_the_labs_addresses_are_laid_over_the_settings() -> None:
     settings = document["config"]["hybrid-talos:settings"]
     assert settings["image"] == {"factoryUrl": "http://f:1", "extensions": ["a"]}
     assert settings["cluster"]["endpoints"] == {"kubernetes": "https://k:4", "nameserver": "127.0.0.1:5"}
-    assert settings["azure"] == {"location": "westeurope", "endpoints": {"blob": "https://b:2/{account}"}}
+    assert settings["azure"]["endpoints"] == {"resourceManager": "https://a:6", "blob": "https://b:2/{account}"}
+    assert settings["azure"]["location"] == "westeurope"
     assert settings["aliyun"]["endpoints"] == {"oss": "http://o:3", "other": "kept"}
     assert document["encryptionsalt"] == "v1:salt"
     assert document["config"]["hybrid-talos:secret"] == {"secure": "v1:abc"}
