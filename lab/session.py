@@ -140,7 +140,8 @@ class Session:
 
     ``simulated`` are the providers to attach: one that is left out is looked for on PATH, as outside the lab.
     ``environment`` is for child processes. ``factory_url``, ``arm_url``, ``blob_url`` (with ``{account}`` in it),
-    ``oss_url``, ``kubernetes_url`` and ``nameserver`` are what a configuration must name in the place of the real services.
+    ``oss_url``, ``kubernetes_url`` and ``nameserver`` are what a configuration must name in the place of the real
+    services.
     """
 
     def __init__(
