@@ -20,6 +20,50 @@ class EndpointCheckProvider(WorkProvider):
     work: ClassVar[str] = "endpoint_check"
 
 
+class BirthMemberProvider(WorkProvider):
+    """Shell of BirthMember."""
+
+    work: ClassVar[str] = "birth_member"
+
+
+class EtcdBootstrapProvider(WorkProvider):
+    """Shell of EtcdBootstrap."""
+
+    work: ClassVar[str] = "etcd_bootstrap"
+
+
+class BirthMember(dynamic.Resource, module="cluster", name="BirthMember"):
+    """Remembers which control plane starts the cluster: the first of the list at its birth, for ever."""
+
+    member: pulumi.Output[Mapping[str, str]]
+    """The machine: `name`, `address` and `endpoint`."""
+
+    def __init__(self, name: str, *, member: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
+        """Record ``member``."""
+        super().__init__(BirthMemberProvider(), name, {"member": dict(member)}, opts)
+
+
+class EtcdBootstrap(dynamic.Resource, module="cluster", name="EtcdBootstrap"):
+    """Starts etcd on one control plane, exactly once; finds a cluster that was started already."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        first: pulumi.Input[Mapping[str, Any]],
+        members: Sequence[Mapping[str, Any]],
+        client_configuration: pulumi.Input[Mapping[str, str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Start etcd on ``first``, unless one of ``members`` has it; each has `name`, `address` and `endpoint`."""
+        props = {
+            "first": first,
+            "members": [dict(member) for member in members],
+            "client_configuration": client_configuration,
+        }
+        super().__init__(EtcdBootstrapProvider(), name, props, opts)
+
+
 class EndpointCheck(dynamic.Resource, module="cluster", name="EndpointCheck"):
     """Sees that the name of the Kubernetes API leads to the control planes, when it is made and after each change."""
 

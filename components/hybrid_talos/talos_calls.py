@@ -108,6 +108,9 @@ class Talos(Protocol):
     def node(self, machine: Machine) -> NodeStatus | None:
         """Return the machine's Node, or None while it has none."""
 
+    def bootstrap(self, machine: Machine) -> None:
+        """Start the cluster's etcd on a control plane; an error when it has data already."""
+
     def etcd_members(self, machine: Machine) -> Sequence[EtcdMember]:
         """Return etcd's list of members as this member sees it; an error without quorum."""
 

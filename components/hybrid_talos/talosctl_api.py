@@ -91,6 +91,10 @@ class TalosctlApi:
             return NodeStatus(str(spec.get("nodename")), bool(spec.get("nodeReady")), not spec.get("unschedulable"))
         return None
 
+    def bootstrap(self, machine: Machine) -> None:
+        """Start the cluster's etcd on a control plane; an error when it has data already."""
+        self._change(machine, ["bootstrap"], _WORK)
+
     def etcd_members(self, machine: Machine) -> Sequence[EtcdMember]:
         """Return etcd's list of members as this member sees it; an error without quorum."""
         rows = table(self._ask(machine, ["etcd", "members"]), ["ID", "HOSTNAME", "PEER URLS", "CLIENT URLS", "LEARNER"])
