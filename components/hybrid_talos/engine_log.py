@@ -21,6 +21,8 @@ _FIRST_SECONDS = 3.0
 _SHARE = 5
 _WINDOW_SECONDS = 15.0
 _MB = 1_000_000
+# A call that nobody holds is cancelled.
+_sent: deque[grpc.Future] = deque(maxlen=16)
 _MIB = 1024 * 1024
 
 
@@ -44,7 +46,7 @@ def engine_sender() -> Callable[[str], None]:
 
     def send(line: str) -> None:
         request = engine_pb2.LogRequest(severity=engine_pb2.INFO, message=line, urn="", ephemeral=True)
-        stub.Log.future(request, timeout=2)
+        _sent.append(stub.Log.future(request, timeout=2))
 
     return send
 
