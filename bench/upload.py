@@ -5,6 +5,7 @@ Azurite has in place of a token, which wants https.
 """
 
 import json
+import os
 import sys
 import threading
 from pathlib import Path
@@ -45,12 +46,25 @@ def of_process(file: str, key: str) -> int:
     return 0
 
 
+def files_written() -> list[str]:
+    """Return a list that gets the name of every file that Python opens for writing from now on."""
+    found: list[str] = []
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR) and arguments[0] != os.devnull:
+            found.append(str(arguments[0]))
+
+    sys.addaudithook(hook)
+    return found
+
+
 def main() -> None:
     """Upload, and print what it took."""
     props = json.load(sys.stdin)
     azure_blob_client._credential = lambda _: {"account_name": ACCOUNT, "account_key": KEY}
     counted = Counted()
     counted.install()
+    files = files_written()
     before = of_process("io", "write_bytes")
     _, found = azure_page_blob.create(props)
     print(
@@ -62,6 +76,7 @@ def main() -> None:
                 # Of this program alone: unlike getrusage, it begins anew with it.
                 "peak": of_process("status", "VmHWM") * 1024,
                 "written": of_process("io", "write_bytes") - before,
+                "files": list(files),
             }
         )
     )

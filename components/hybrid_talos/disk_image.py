@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 
 from .image_stream import ImageError
-from .unpacked import Zeros
+from .unpacked import Zeros, is_zero
 
 SECTOR = 512
 """Page blobs are written in pages of this many bytes."""
@@ -25,7 +25,6 @@ _STRIDE = 64 * 1024
 # Longer zeros too, up to as many as one call more would cost, and a 32nd of the data in all.
 _GAP = 64 * 1024
 _GAP_SHARE = 32
-_ZEROS = bytes(BLOCK)
 
 # The footer of a VHD: cookie, features, format version, data offset, time, creator, its version and host,
 # original and current size, cylinders, heads, sectors, disk type, checksum, id, saved state
@@ -54,7 +53,7 @@ def sparse_pages(chunks: Iterable[bytes]) -> Iterator[Page]:
             rest, view = rest + view[:missing], view[missing:]
             if len(rest) < _STEP:
                 continue
-            if not _is_zero(memoryview(rest)):
+            if not is_zero(rest):
                 yield from run.add(offset, rest)
             offset += _STEP
         whole = len(view) - len(view) % _STEP
@@ -63,7 +62,7 @@ def sparse_pages(chunks: Iterable[bytes]) -> Iterator[Page]:
                 yield from run.add(offset + start, bytes(view[start:end]))
         offset += whole
         rest = bytes(view[whole:])
-    if not _is_zero(memoryview(rest)):
+    if not is_zero(rest):
         yield from run.add(offset, rest + bytes(-len(rest) % SECTOR))
     yield from run.close()
 
@@ -71,17 +70,17 @@ def sparse_pages(chunks: Iterable[bytes]) -> Iterator[Page]:
 def _spans(view: memoryview) -> Iterator[tuple[int, int]]:
     """Yield where steps are that are not zero, neighbours together."""
     size = len(view)
-    if size <= BLOCK and _is_zero(view):
+    if size <= BLOCK and is_zero(view):
         return
     start = None
     for stride in range(0, size, _STRIDE):
-        if _is_zero(view[stride : stride + _STRIDE]):
+        if is_zero(view[stride : stride + _STRIDE]):
             if start is not None:
                 yield start, stride
                 start = None
             continue
         for step in range(stride, min(stride + _STRIDE, size), _STEP):
-            if not _is_zero(view[step : step + _STEP]):
+            if not is_zero(view[step : step + _STEP]):
                 start = step if start is None else start
             elif start is not None:
                 yield start, step
@@ -132,17 +131,12 @@ def _trimmed(offset: int, run: bytes) -> Iterator[Page]:
     """Yield the run without the zero sectors around it; nothing when there is nothing else."""
     view = memoryview(run)
     first, last = 0, len(run)
-    while first < last and _is_zero(view[first : first + SECTOR]):
+    while first < last and is_zero(view[first : first + SECTOR]):
         first += SECTOR
-    while first < last and _is_zero(view[last - SECTOR : last]):
+    while first < last and is_zero(view[last - SECTOR : last]):
         last -= SECTOR
     if first < last:
         yield offset + first, run[first:last]
-
-
-def _is_zero(view: memoryview) -> bool:
-    # The one comparison of a slice that neither copies it nor goes byte by byte in Python's own loop.
-    return _ZEROS.startswith(view)
 
 
 def vhd_footer(size: int) -> bytes:

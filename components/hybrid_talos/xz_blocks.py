@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from .unpacked import UNPACKED, DamagedStream, Zeros
+from .unpacked import UNPACKED, DamagedStream, Zeros, is_zero
 
 # A stream at preset 9 needs 65 MiB; one that asks for more was not made by the factory.
 _MEMORY_LIMIT = 256 * 1024 * 1024
@@ -184,7 +184,7 @@ class _Stream:
         pieces = [*_feed(decoder, self._header + block + self._end(record))]
         if not decoder.eof or decoder.unused_data:
             raise DamagedStream("a block has another size than it says")
-        if len(block) <= _SMALL and not any(piece.strip(b"\0") for piece in pieces):
+        if len(block) <= _SMALL and all(map(is_zero, pieces)):
             pieces = [Zeros(piece) for piece in pieces]
             self._zeros = block, record, pieces
         return pieces
