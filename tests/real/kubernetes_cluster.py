@@ -154,6 +154,12 @@ class Api:
         """Change parts of an object."""
         return self.call("PATCH", path, body, "application/merge-patch+json", fieldValidation="Strict")
 
+    def apply(self, path: str, body: Any, *, dry_run: bool = False) -> Any:
+        """Apply an object on the server's side, as a whole of its own."""
+        query = {"fieldManager": "tests", "force": "true", "fieldValidation": "Strict"}
+        query |= {"dryRun": "All"} if dry_run else {}
+        return self.call("PATCH", path, body, "application/apply-patch+yaml", **query)
+
     def delete(self, path: str, body: Any = None) -> Any:
         """Delete an object, or all of a list."""
         return self.call("DELETE", path, body)
@@ -299,7 +305,7 @@ class Cluster:
         return Server("kube-apiserver", [self.tools.kube_apiserver, *_flags(flags)], self.folder)
 
     def _controller_manager(self) -> Server:
-        kubeconfig = self.kubeconfig("system:kube-controller-manager")
+        kubeconfig = self._component_kubeconfig("system:kube-controller-manager")
         flags = {
             "kubeconfig": kubeconfig,
             "secure-port": 0,
@@ -320,65 +326,80 @@ class Cluster:
         return Server("kube-controller-manager", command, self.folder)
 
     def _scheduler(self) -> Server:
-        kubeconfig = self.kubeconfig("system:kube-scheduler")
+        kubeconfig = self._component_kubeconfig("system:kube-scheduler")
         flags = {"kubeconfig": kubeconfig, "secure-port": 0, "leader-elect": "false"}
         return Server("kube-scheduler", [self.tools.kube_scheduler, *_flags(flags)], self.folder)
 
-    def _credentials(self, user: str) -> tuple[Path, Path]:
-        """Return certificate and key of a user; `admin` may do everything."""
+    def _component_kubeconfig(self, user: str) -> Path:
+        return self._write(f"{user.replace(':', '-')}.kubeconfig", self._kubeconfig_of(user, "nobody").encode())
+
+    def _credentials(self, user: str, group: str) -> tuple[Path, Path]:
+        """Return certificate and key of a user, who is in one group."""
         stem = user.replace(":", "-")
         certificate, key = self.folder / f"{stem}.pem", self.folder / f"{stem}.key"
         if not certificate.exists():
-            group = "system:masters" if user == "admin" else "nobody"
             issued = self.authority.issue_cert("client.invalid", common_name=user, organization_name=group)
             self._write(key.name, issued.private_key_pem.bytes())
             self._write(certificate.name, b"".join(pem.bytes() for pem in issued.cert_chain_pems))
         return certificate, key
 
-    def flat_kubeconfig(self, user: str = "admin") -> str:
-        """Return a kubeconfig that needs no other file."""
-
-        def data(path: Path) -> str:
-            return base64.b64encode(path.read_bytes()).decode()
-
-        certificate, key = self._credentials(user)
-        server = {"server": self.url, "certificate-authority-data": data(self.ca)}
+    def _kubeconfig(self, user: Mapping[str, str]) -> str:
+        server = {"server": self.url, "certificate-authority-data": _data(self.ca)}
         return yaml.safe_dump(
             {
                 "apiVersion": "v1",
                 "kind": "Config",
                 "clusters": [{"name": "real", "cluster": server}],
-                "users": [
-                    {
-                        "name": user,
-                        "user": {"client-certificate-data": data(certificate), "client-key-data": data(key)},
-                    }
-                ],
-                "contexts": [{"name": "real", "context": {"cluster": "real", "user": user}}],
+                "users": [{"name": "caller", "user": dict(user)}],
+                "contexts": [{"name": "real", "context": {"cluster": "real", "user": "caller"}}],
                 "current-context": "real",
             }
         )
 
-    def kubeconfig(self, user: str = "admin") -> Path:
-        """Return a file with a user's kubeconfig."""
-        return self._write(f"{user.replace(':', '-')}.kubeconfig", self.flat_kubeconfig(user).encode())
+    def admin_kubeconfig(self) -> str:
+        """Return a kubeconfig of the administrator that needs no other file."""
+        return self._kubeconfig_of("admin", "system:masters")
 
-    def api(self, token: str | None = None) -> Api:
-        """Return a client with a service account's token, or the administrator's."""
+    def _kubeconfig_of(self, user: str, group: str) -> str:
+        certificate, key = self._credentials(user, group)
+        return self._kubeconfig({"client-certificate-data": _data(certificate), "client-key-data": _data(key)})
+
+    def account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """Return a file with a kubeconfig of a service account."""
+        text = self._kubeconfig({"token": self.token(namespace, name)})
+        return self._write(f"{namespace}-{name}.kubeconfig", text.encode())
+
+    def _session(self) -> requests.Session:
         session = requests.Session()
         session.trust_env = False
         session.verify = str(self.ca)
-        if token is not None:
-            session.headers["Authorization"] = f"Bearer {token}"
-        else:
-            certificate, key = self._credentials("admin")
-            session.cert = (str(certificate), str(key))
+        return session
+
+    def user(self, name: str, group: str) -> Api:
+        """Return a client of a user with a certificate."""
+        session = self._session()
+        certificate, key = self._credentials(name, group)
+        session.cert = (str(certificate), str(key))
         return Api(self.url, session)
 
-    def account(self, namespace: str, name: str) -> Api:
-        """Return a client of a service account, with a token as its pods get one."""
+    def api(self) -> Api:
+        """Return a client of the administrator."""
+        return self.user("admin", "system:masters")
+
+    def token(self, namespace: str, name: str) -> str:
+        """Return a token of a service account, as its pods get one."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        return self.api(self.api().create(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"])
+        return str(self.api().create(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"])
+
+    def account(self, namespace: str, name: str) -> Api:
+        """Return a client of a service account."""
+        session = self._session()
+        session.headers["Authorization"] = f"Bearer {self.token(namespace, name)}"
+        return Api(self.url, session)
+
+
+def _data(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
 
 
 def _flags(flags: Mapping[str, object]) -> list[str]:

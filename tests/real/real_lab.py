@@ -34,6 +34,7 @@ class RealLab:
 
     def __init__(self, session: Session, cluster: Cluster, program: Path, folder: Path) -> None:
         self.session = session
+        self.is_up = False
         self.folder = folder / program.name
         shutil.copytree(program, self.folder)
         provider = cluster.tools.kubernetes_provider.parent
@@ -42,7 +43,7 @@ class RealLab:
         self.environment = {**session.environment, "PATH": f"{provider}{os.pathsep}{path}"}
         self.environment.pop("PULUMI_IGNORE_AMBIENT_PLUGINS", None)
         self.run("stack", "init", "real")
-        self.set("kubeconfig", cluster.flat_kubeconfig(), secret=True)
+        self.set("kubeconfig", cluster.admin_kubeconfig(), secret=True)
 
     def run(self, *words: str, code: int | None = 0, text: str | None = None) -> Run:
         """Run the Pulumi CLI and check how it ended; ``code=None`` takes any end."""
@@ -69,9 +70,16 @@ class RealLab:
         """Set what the program varies."""
         self.set("settings", json.dumps(settings))
 
-    def up(self, *words: str, code: int | None = 0) -> Run:
+    def up(self, *words: str) -> Run:
         """Bring the stack up."""
-        return self.run("up", "--yes", "--skip-preview", *words, code=code)
+        run = self.run("up", "--yes", "--skip-preview", *words)
+        self.is_up = True
+        return run
+
+    def ensure_up(self) -> None:
+        """Bring the stack up when it is not."""
+        if not self.is_up:
+            self.up()
 
     def preview(self, *words: str) -> list[dict[str, Any]]:
         """Return the steps that a preview plans."""
@@ -87,12 +95,30 @@ class RealLab:
 
     def destroy(self) -> Run:
         """Destroy all that the stack holds."""
+        self.is_up = False
         return self.run("destroy", "--yes", "--skip-preview")
 
     def outputs(self) -> dict[str, Any]:
         """Return the stack's outputs."""
         return dict(json.loads(self.run("stack", "output", "--json", "--show-secrets").out))
 
-    def resources(self) -> list[dict[str, Any]]:
-        """Return the resources of the exported state, secrets encrypted."""
-        return list(json.loads(self.run("stack", "export").out)["deployment"].get("resources", []))
+    def resources(self, *words: str) -> list[dict[str, Any]]:
+        """Return the resources of the exported state, secrets encrypted but for `--show-secrets`."""
+        return list(json.loads(self.run("stack", "export", *words).out)["deployment"].get("resources", []))
+
+    def manifests(self) -> list[Any]:
+        """Return all objects as the program has declared them, secrets in clear."""
+        found = [one for one in self.resources("--show-secrets") if one["type"].startswith("kubernetes:")]
+        return [_clear(one["inputs"]) for one in found]
+
+
+_SIGNATURE = "4dabf18193072939515e22adb298388d"  # pulumi/pulumi sdk/go/common/resource/sig
+
+
+def _clear(value: Any) -> Any:
+    """Return a value of the state with its secrets in the place of what wraps them."""
+    if isinstance(value, dict):
+        if _SIGNATURE in value:
+            return _clear(json.loads(value["plaintext"]))
+        return {key: _clear(item) for key, item in value.items() if key != "__defaults"}
+    return [_clear(item) for item in value] if isinstance(value, list) else value
