@@ -22,7 +22,7 @@ _NOT_TEXT = re.compile(
       | ~ | null | Null | NULL | <<
       | true | True | TRUE | false | False | FALSE
       | y | Y | yes | Yes | YES | on | On | ON | n | N | no | No | NO | off | Off | OFF
-      | [-+]?(?:0b[01_]+ | 0o?[0-7_]+ | 0x[0-9a-fA-F_]+ | [0-9][0-9_]*)
+      | [-+]?(?:0[bB][01_]+ | 0[oO]?[0-7_]+ | 0[xX][0-9a-fA-F_]+ | [0-9][0-9_]*)
       | [-+]?(?:\.[0-9]+ | [0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?
       | [-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?
       | [-+]?\.(?:inf|Inf|INF) | \.(?:nan|NaN|NAN)
@@ -275,6 +275,8 @@ def _scalar(value: Any, indent: int) -> str:
         return str(value)
     if "\n" in value:
         return _literal(value, indent)
+    if value == "=":  # which PyYAML, and not go-yaml, takes for a value of its own
+        return value
     style = '"' if _NOT_TEXT.match(value) else None
     text = yaml.dump(value, default_style=style, width=2**31, allow_unicode=True, explicit_end=False)
     return text.removesuffix("\n...\n").removesuffix("\n")

@@ -1,5 +1,8 @@
 """The canonical YAML of schematics, their ids, and the names of assets."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hybrid_talos.image_assets import (
     image_url,
@@ -9,6 +12,8 @@ from hybrid_talos.image_assets import (
     pxe_url,
 )
 from hybrid_talos.schematic import MetaValue, Overlay, current_extensions, schematic_id, schematic_yaml
+
+from lab.factory_schematic import canonical
 
 FACTORY = "https://factory.talos.dev"
 EMPTY = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"
@@ -182,3 +187,12 @@ def test_alibaba_works_from_the_first_such_talos(version: str) -> None:
 def test_alibaba_imports_no_arm64() -> None:
     assert "x86_64" in (platform_problem("alibabacloud", "arm64", "1.14.0") or "")
     assert platform_problem("azure", "arm64", "1.14.0") is None
+
+
+VECTORS = json.loads((Path(__file__).parent / "data" / "go_yaml_vectors.json").read_text())["vectors"]
+
+
+@pytest.mark.parametrize(("value", "written"), VECTORS, ids=range(len(VECTORS)))
+def test_every_text_is_written_as_the_factorys_yaml_writes_it(value: str, written: str) -> None:
+    assert schematic_yaml(meta=[MetaValue(10, value)]) == written
+    assert canonical(schematic_yaml(meta=[MetaValue(10, value)]).encode()) == written
