@@ -10,7 +10,6 @@ from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     HttpResponseError,
-    ResourceModifiedError,
     ResourceNotFoundError,
     ServiceRequestError,
 )
@@ -124,12 +123,12 @@ def blob_errors(props: Properties) -> Iterator[None]:
         raise WorkError(
             f"{where}: {props['endpoint']} cannot be reached; check the network and azure.endpoints.blob"
         ) from None
-    except ResourceModifiedError:
-        raise WorkError(
-            f"{where}: another run took this upload over; wait for it, then run `pulumi up` again"
-        ) from None
     except HttpResponseError as error:
         code = code_of(error)
+        if error.status_code == 412:
+            raise WorkError(
+                f"{where}: another run took this upload over ({code}); wait for it, then run `pulumi up` again"
+            ) from None
         if error.status_code == 403:
             raise WorkError(
                 f"{where}: this identity may not write blobs ({code}); give it the role 'Storage Blob Data "

@@ -26,7 +26,7 @@ from .azure_blob_client import blob_client, blob_errors, check_endpoint, nothing
 from .blob_lease import held, take_away
 from .disk_image import GIB, SECTOR, Page
 from .image_source import FOUND, Properties, diff_of, open_image, pin_problem, vhd_of
-from .image_stream import ImageError
+from .image_stream import ImageError, Interrupted
 from .page_writer import Checkpoint, SourceChanged, write_pages
 from .schematic import schematic_id
 from .work_provider import WorkError
@@ -109,19 +109,22 @@ def _upload_once(blob: BlobClient, props: Properties, *, go_on: bool) -> dict[st
         if first is None:
             raise ImageError("the image holds nothing but zeros")
         marks = {"talos_version": props["talos_version"], "schematic": schematic_id(props["schematic"])}
+        uploading = {**marks, "state": "uploading"}
         with suppress(ResourceExistsError):
-            blob.create_page_blob(
-                _FIRST_CAPACITY, metadata={**marks, "state": "uploading"}, match_condition=MatchConditions.IfMissing
-            )
+            blob.create_page_blob(_FIRST_CAPACITY, metadata=uploading, match_condition=MatchConditions.IfMissing)
         with held(blob) as lease:
             found = _metadata(blob)
             if found.get("state") == "complete":  # by a run that was taken for dead
                 return found
             try:
-                _write(blob, lease, chain((first,), pages), marks, _checkpoint(found) if go_on else None)
+                if not go_on:
+                    found = uploading
+                _write(blob, lease, chain((first,), pages), uploading, _checkpoint(found))
                 image.verify()
                 blob.resize_blob(vhd.file_size, lease=lease)
                 blob.upload_page(vhd.footer, offset=vhd.disk_size, length=SECTOR, lease=lease)
+            except Interrupted:
+                raise
             except ImageError:
                 # Part of an image that is none is of no use. What was cut short otherwise is what the next run
                 # goes on from.
@@ -134,15 +137,17 @@ def _upload_once(blob: BlobClient, props: Properties, *, go_on: bool) -> dict[st
 
 
 def _write(
-    blob: BlobClient, lease: BlobLeaseClient, pages: Iterator[Page], marks: dict[str, str], resume: Checkpoint | None
+    blob: BlobClient,
+    lease: BlobLeaseClient,
+    pages: Iterator[Page],
+    uploading: dict[str, str],
+    resume: Checkpoint | None,
 ) -> None:
+    # What an earlier run wrote above its checkpoint is cleared by this, or all of it where there is none.
+    capacity = 0 if resume is None else resume.end
+    blob.resize_blob(capacity, lease=lease)
     if resume is None:
-        capacity = _FIRST_CAPACITY
-        blob.create_page_blob(capacity, metadata={**marks, "state": "uploading"}, lease=lease)
-    else:
-        # What the earlier run wrote above its checkpoint is cleared by this.
-        capacity = resume.end
-        blob.resize_blob(capacity, lease=lease)
+        blob.set_blob_metadata(uploading, lease=lease)
 
     def grow(end: int) -> None:
         nonlocal capacity
@@ -156,7 +161,7 @@ def _write(
 
     def save(checkpoint: Checkpoint) -> None:
         progress = {"checkpoint_end": str(checkpoint.end), "checkpoint_sha256": checkpoint.digest}
-        blob.set_blob_metadata({**marks, "state": "uploading", **progress}, lease=lease)
+        blob.set_blob_metadata({**uploading, **progress}, lease=lease)
 
     write_pages(pages, write, prepare=grow, resume=resume, save=save)
 

@@ -21,7 +21,7 @@ from urllib3.util import Retry
 from .engine_log import note
 from .http_session import retries
 from .image_assets import Compression, DiskFormat, form_of
-from .image_stream import ImageError, unpacked
+from .image_stream import ImageError, Interrupted, unpacked
 
 CHUNK = 256 * 1024
 """Bytes that are read at a time. What came of one when a connection breaks is lost."""
@@ -190,7 +190,7 @@ class _Body:
             try:
                 rule = rule.increment("GET", self.url, error=ProtocolError(reason))
             except MaxRetryError:
-                raise ImageError(
+                raise Interrupted(
                     f"{self.url}: the connection broke after {image.received} bytes ({reason}), again and again; "
                     "run `pulumi up` again"
                 ) from None
@@ -216,7 +216,7 @@ class _Body:
                 self.url, stream=True, timeout=_TIMEOUT_SECONDS, headers={"Accept-Encoding": "identity", **headers}
             )
         except requests.RequestException as error:
-            raise ImageError(f"{self.url}: cannot be reached ({type(error).__name__})") from None
+            raise Interrupted(f"{self.url}: cannot be reached ({type(error).__name__})") from None
         try:
             _refuse(self.url, response)
         except ImageError:
@@ -234,7 +234,7 @@ class _Body:
         try:
             self._response = self._open(asked)
         except NotServed as refusal:
-            raise ImageError(
+            raise Interrupted(
                 f"{self.url}: the connection broke after {done} bytes, and now the server answers: {refusal}"
             ) from None
         at = f"{image.name}: the connection broke at {done / _MIB:.0f} MiB"

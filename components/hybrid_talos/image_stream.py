@@ -14,6 +14,10 @@ class ImageError(Exception):
     """An image that cannot be had or is not what it should be. The message holds no secret."""
 
 
+class Interrupted(ImageError):
+    """An image that stopped coming: what came of it is good, and another run may go on from there."""
+
+
 _MAGIC = {
     Compression.XZ: b"\xfd7zXZ\x00",
     Compression.ZSTD: b"\x28\xb5\x2f\xfd",
