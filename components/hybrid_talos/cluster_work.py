@@ -31,7 +31,7 @@ class Limits:
     """Until talosctl has upgraded Kubernetes."""
     health: float = 900
     """Until everything works after a change."""
-    lost: float = 120
+    lost: float = 300
     """Until a machine that answers on no way counts as dead."""
 
 
@@ -108,8 +108,7 @@ def look_at_etcd(cluster: Cluster) -> Etcd:
 def _voter(cluster: Cluster, member: EtcdMember) -> Voter:
     machine = next((m for m in cluster.members if m.address == member.address), None)
     if machine is None:
-        # One that is not known here is reached through the others.
-        machine = Machine(member.name or member.address, member.address, member.address)
+        machine = _stranger(member.name, member.address)
     if not member.name:
         lacks = "it was added to etcd and never started"
     else:
@@ -118,6 +117,17 @@ def _voter(cluster: Cluster, member: EtcdMember) -> Voter:
         except TalosError as error:
             lacks = f"its etcd does not answer ({error})"
     return Voter(member.id, member.name, member.address, member.learner, not lacks, lacks)
+
+
+def _stranger(name: str, address: str) -> Machine:
+    """Return a machine that only etcd knows; it is reached through the others when not directly."""
+    return Machine(name or address, address, address)
+
+
+def strangers(cluster: Cluster, etcd: Etcd) -> list[Machine]:
+    """Return the machines of etcd that are not known otherwise."""
+    known = {machine.address for machine in cluster.members}
+    return [_stranger(voter.name, voter.address) for voter in etcd.voters if voter.address not in known]
 
 
 def healthy_member(cluster: Cluster, etcd: Etcd, but: str = "") -> Machine:

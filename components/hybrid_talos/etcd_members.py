@@ -1,17 +1,18 @@
-"""The work of Member: a machine's place in the cluster, from before its first configuration until it is wiped.
+"""The work of Member: a machine's place in the cluster, and how it is taken out of it.
 
-`update` is the gate before a configuration that may reboot the machine; `delete` takes the machine out of the cluster.
+Inputs that change are recorded, since a removal has nothing but what was recorded; and they tell in a preview whether a
+machine reboots.
 """
 
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
 
 from pulumi.dynamic import DiffResult
 
 from . import life_plan, life_props
-from .cluster_work import Cluster, answers, healthy_member, held_up, look_at_etcd, take_snapshot
+from .cluster_work import Cluster, answers, healthy_member, held_up, look_at_etcd, strangers, take_snapshot
 from .life_props import Properties
-from .talos_calls import Machine, NotOfThisCluster, TalosError
+from .talos_calls import Machine, TalosError
 from .work_provider import WorkError, changed, is_unknown
 
 _SILENT = 3
@@ -52,18 +53,8 @@ def read(props: Properties) -> Properties:
     return props
 
 
-def update(olds: Properties, news: Properties) -> Properties:
-    """Wait until the machine may be touched, when it is going to be."""
-    if olds.get("configuration") == news.get("configuration"):
-        return news
-    with life_props.cluster_of(news, alone=_controls(news)) as cluster:
-        gate(
-            cluster,
-            Machine.of(news),
-            control_plane=_controls(news),
-            before=_before(news),
-            reboots=olds.get("boot_configuration") != news.get("boot_configuration"),
-        )
+def update(_olds: Properties, news: Properties) -> Properties:
+    """Record what a later removal needs to know; the gate of a change stands before the change itself (change_gate)."""
     return news
 
 
@@ -80,50 +71,6 @@ def delete(props: Properties) -> None:
 
 def _controls(props: Properties) -> bool:
     return bool(props.get("role") == "controlplane")
-
-
-def _before(props: Properties) -> list[Machine]:
-    given: list[dict[str, Any]] = list(props.get("before") or ())
-    return [Machine.of(machine) for machine in given]
-
-
-def gate(cluster: Cluster, machine: Machine, *, control_plane: bool, before: list[Machine], reboots: bool) -> None:
-    """Wait until a machine may be changed: etcd is whole, and the machines changed ``before`` it work again."""
-
-    def problem() -> str | None:
-        if control_plane:
-            etcd = look_at_etcd(cluster)
-            if not etcd.born:
-                return None
-            reason = etcd.problem or life_plan.whole_problem(etcd.voters, machine.address)
-            if reason is None and reboots:
-                reason = life_plan.count_problem(etcd.voters, machine.address)
-                late = held_up(cluster, etcd) if reason else None
-                if late is not None:
-                    raise WorkError(
-                        f"{machine.name} must not reboot now: {reason}, and {late.name} waits for its configuration. "
-                        "Next: take this change of the configuration back, run `pulumi up` so that all control planes "
-                        "join, then make it again"
-                    )
-            if reason:
-                return reason
-        return next((reason for other in before if (reason := _not_back(cluster, other))), None)
-
-    cluster.wait(f"{machine.name} must not be changed now", cluster.limits.gate, problem)
-
-
-def _not_back(cluster: Cluster, machine: Machine) -> str | None:
-    try:
-        status = cluster.talos.status(machine)
-    except NotOfThisCluster:
-        # Without a configuration it takes part in nothing.
-        return None
-    except TalosError as error:
-        return f"{machine.name}, which was changed before it, does not answer ({error})"
-    unmet = [f"{name}: {reason}" for name, reason in status.unmet if name != "nodeReady"]
-    if status.stage == "running" and (status.ready or not unmet):
-        return None
-    return f"{machine.name}, which was changed before it, is not ready: stage {status.stage} {'; '.join(unmet)}"
 
 
 def remove_control_plane(cluster: Cluster, machine: Machine, drain_seconds: float) -> None:
@@ -178,10 +125,20 @@ def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: fl
         if etcd.problem:
             return etcd.problem
         own = life_plan.find(etcd.voters, machine.name, machine.address)
-        return None if own is None else life_plan.removal_problem(etcd.voters, own)
+        reason = life_plan.removal_problem(etcd.voters, own, len(cluster.members)) if own is not None else None
+        late = held_up(cluster, etcd) if reason else None
+        if late is not None:
+            raise WorkError(
+                f"{machine.name} must not be removed now: {reason}, and {late.name} waits for its configuration. Next: "
+                "take this change of the control planes back, run `pulumi up` so that all of them join, then make it "
+                "again"
+            )
+        return reason
 
     cluster.wait(f"{machine.name} must not be removed now", cluster.limits.gate, problem)
     etcd = look_at_etcd(cluster)
+    # What is recorded with a machine that goes may be old: others have come since, and are reached through it.
+    cluster = replace(cluster, members=[*cluster.members, *strangers(cluster, etcd)])
     own = life_plan.find(etcd.voters, machine.name, machine.address)
     if own is None:
         return

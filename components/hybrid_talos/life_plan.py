@@ -71,31 +71,33 @@ def whole_problem(voters: Sequence[Voter], but: str = "") -> str | None:
     return None
 
 
-def count_problem(voters: Sequence[Voter], address: str) -> str | None:
+def count_problem(voters: Sequence[Voter], address: str, wanted: int) -> str | None:
     """Return why etcd has too few members for the machine at ``address`` to go down, or None.
 
-    A cluster of one goes down with its machine; whoever has one knows that.
+    A cluster that is ``wanted`` to have one member goes down with its machine; whoever has one knows that.
     """
     voting = _voting(voters)
     others = [voter for voter in voting if voter.address != address]
-    if len(voting) < 2 or len(others) >= quorum(len(voting)):
+    if len(others) == len(voting) or wanted == 1 or len(others) >= quorum(len(voting)):
         return None
-    return (
-        f"etcd has {len(voting)} members and needs {quorum(len(voting))} for a quorum, so none may go down until "
-        "another one has joined"
-    )
+    members = "1 member, which is" if len(voting) == 1 else f"{len(voting)} members and needs"
+    return f"etcd has {members} {quorum(len(voting))} for a quorum, so none may go down until another one has joined"
 
 
-def touch_problem(voters: Sequence[Voter], address: str) -> str | None:
+def touch_problem(voters: Sequence[Voter], address: str, wanted: int) -> str | None:
     """Return why the machine at ``address`` must not go down now, be it for a reboot, or None.
 
     More is asked for than quorum: nobody takes a member down while another is down already.
     """
-    return whole_problem(voters, address) or count_problem(voters, address)
+    return whole_problem(voters, address) or count_problem(voters, address, wanted)
 
 
-def removal_problem(voters: Sequence[Voter], leaving: Voter) -> str | None:
-    """Return why a member must not leave etcd now, with the sum that shows it, or None."""
+def removal_problem(voters: Sequence[Voter], leaving: Voter, wanted: int) -> str | None:
+    """Return why a member must not leave etcd now, with the sum that shows it, or None.
+
+    A cluster that is ``wanted`` to have so many members keeps a majority of that number, in which others may be about
+    to join; a member that is dead may go in any case, since nobody can join while it is listed.
+    """
     rest = [voter for voter in _voting(voters) if voter.id != leaving.id]
     if leaving.learner:
         return None
@@ -107,6 +109,11 @@ def removal_problem(voters: Sequence[Voter], leaving: Voter) -> str | None:
         return (
             f"without {leaving.known_as} etcd has {len(rest)} members and needs {quorum(len(rest))} of them, but only "
             f"{len(well)} are healthy ({_lacking(ill)})"
+        )
+    if leaving.healthy and len(rest) < quorum(wanted):
+        return (
+            f"etcd would have {len(rest)} members, and a cluster of {wanted} keeps {quorum(wanted)} at least: the "
+            "others must join first"
         )
     if leaving.healthy and ill:
         return (
@@ -129,7 +136,7 @@ def dead_strangers(voters: Sequence[Voter], wanted: Mapping[str, str]) -> list[V
         # Never started: the machine that it was meant for may be just booting.
         if not voter.name and not voter.address:
             continue
-        if removal_problem(left, voter) is None:
+        if removal_problem(left, voter, len(wanted)) is None:
             found.append(voter)
             left.remove(voter)
     return found

@@ -64,7 +64,7 @@ def upgrade(cluster: Cluster, task: Task) -> str:
         return f"runs Talos {target.version}"
     if task.control_plane:
         etcd = look_at_etcd(cluster)
-        if life_plan.count_problem(etcd.voters, machine.address) and held_up(cluster, etcd):
+        if life_plan.count_problem(etcd.voters, machine.address, len(cluster.members)) and held_up(cluster, etcd):
             # What is missing joins after the upgrades, with its configuration; ClusterHealth then does this one.
             return "waits until all control planes have joined"
         _gate(cluster, machine)
@@ -109,7 +109,7 @@ def _gate(cluster: Cluster, machine: Machine) -> None:
 
     def problem() -> str | None:
         etcd = look_at_etcd(cluster)
-        return etcd.problem or life_plan.touch_problem(etcd.voters, machine.address)
+        return etcd.problem or life_plan.touch_problem(etcd.voters, machine.address, len(cluster.members))
 
     cluster.wait(f"{machine.name} must not go down now", cluster.limits.gate, problem)
 

@@ -175,15 +175,16 @@ class TalosctlApi:
 
     def _change(self, machine: Machine, words: Sequence[str], seconds: float) -> str:
         # Looked for first, so that a change is asked for once: an answer that is lost may belong to work that is done.
-        ends = self._reach(machine, lambda ends: (self._looked(machine, ends), ends)[1])
+        ends = self._reach(machine, lambda ends: self._that_answer(machine, ends))
         return self._run.follow(words, endpoints=ends, node=machine.address, seconds=seconds, say=lambda _: None)
 
     def _follow(self, machine: Machine, words: Sequence[str], seconds: float, say: Say) -> str:
-        ends = self._reach(machine, lambda ends: (self._looked(machine, ends), ends)[1])
+        ends = self._reach(machine, lambda ends: self._that_answer(machine, ends))
         return self._run.follow(words, endpoints=ends, node=machine.address, seconds=seconds, say=say)
 
-    def _looked(self, machine: Machine, ends: Sequence[str]) -> None:
+    def _that_answer(self, machine: Machine, ends: Sequence[str]) -> Sequence[str]:
         self._run.run(["version", "--json"], endpoints=ends, node=machine.address, seconds=_LOOK)
+        return ends
 
     def _reach(self, machine: Machine, call: Callable[[Sequence[str]], T]) -> T:
         """Call a machine directly, and through the control planes when that does not get there."""
