@@ -1,9 +1,11 @@
 """Starts a fleet of fake Talos nodes, and looks at it and breaks it as tests want.
 
 The nodes are `lab/tools/talos-nodes`, one process for all of a fleet. They speak the real machine API, so that the real
-talosctl applies configs, bootstraps, upgrades and resets them. What is simulated: the machines themselves, etcd (its
-members, quorum and snapshots, as a model), and that a worker gets its certificate by trustd of a control plane.
-Listening is on loopback only: every node has an address of its own in a random 127.x.y.0/24, on Talos' port 50000.
+talosctl applies configs, bootstraps, upgrades and resets them. What is simulated: the machines themselves; etcd (its
+members, quorum and snapshots, as a model); that a worker gets its certificate by trustd of a control plane; and the
+Kubernetes of the cluster, with an API that keeps objects, nodes and pods but checks no fields and no roles.
+Listening is on loopback only: every node has an address of its own in a random 127.x.y.0/24, with Talos' port 50000
+and, on control planes, Kubernetes' 6443. At 127.x.y.10:6443 is a load balancer for the latter.
 """
 
 import contextlib
@@ -23,6 +25,8 @@ from lab.real_tools import TALOS_NODES, find_or_build
 
 PORT = 50000
 """Of apid: what talosctl adds to an endpoint without a port."""
+
+KUBERNETES_PORT = 6443
 
 FaultKind = Literal["slow", "hang", "refuse", "lose", "die", "perish"]
 """What a call meets: an answer late, no answer, a refusal, an answer that is lost on its way although all was done, the
@@ -75,6 +79,7 @@ class Trouble(TypedDict, total=False):
 
     etcdDown: bool
     kubeletDown: bool
+    kubernetesDown: bool
     diskFull: bool
     upgradeFails: str
     noPull: bool
@@ -197,7 +202,7 @@ class TalosNodes:
         machines: Sequence[Machine] = (),
         *,
         timings: Timings | None = None,
-        kubeconfig_server: str = "",
+        reachable_kubeconfig: bool = False,
         binary: Path | None = None,
     ) -> None:
         """Describe a fleet, or with no machines take the one that the folder holds.
@@ -206,7 +211,8 @@ class TalosNodes:
             folder: Where it keeps its state.
             machines: The machines, which get loopback addresses now.
             timings: How long things take; those not given are quick.
-            kubeconfig_server: What stands in the nodes' kubeconfigs instead of the cluster's endpoint.
+            reachable_kubeconfig: Whether the nodes' kubeconfigs name the balancer instead of the cluster's endpoint:
+                for settings whose endpoint leads nowhere here.
             binary: The program; found or built if not given.
         """
         self.folder = folder
@@ -231,9 +237,15 @@ class TalosNodes:
                 }
                 for number, each in enumerate(machines)
             ]
-            spec = {"nodes": nodes, "timings": timings or {}, "kubeconfigServer": kubeconfig_server}
+            balancer = f"{prefix}.10:{KUBERNETES_PORT}"
+            spec = {"nodes": nodes, "timings": timings or {}, "balancer": balancer}
+            if reachable_kubeconfig:
+                spec["kubeconfigServer"] = f"https://{balancer}"
             description.write_text(json.dumps(spec, indent=1))
-        self._nodes: list[dict[str, Any]] = json.loads(description.read_text())["nodes"]
+        read = json.loads(description.read_text())
+        self._nodes: list[dict[str, Any]] = read["nodes"]
+        self.kubernetes_endpoint = f"https://{read['balancer']}"
+        """Where the Kubernetes API is found as long as a control plane serves it."""
 
     def __enter__(self) -> Self:
         self.start()

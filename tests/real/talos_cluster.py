@@ -6,8 +6,14 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import kubernetes
 
 from lab.talos.nodes import Machine, TalosNodes, Timings
+
+QUICK: Timings = {"install": 100, "stop": 100, "boot": 200, "services": 100, "join": 50, "promote": 50, "leave": 1000}
+"""For tests in which talosctl does not wait for a reboot."""
 
 CONTROL_PLANES = ("cp-1", "cp-2", "cp-3")
 WORKERS = ("worker-1", "worker-2")
@@ -72,8 +78,9 @@ class Cluster:
         """Return the file with the config of a node."""
         return "worker.yaml" if name.startswith("worker") else "controlplane.yaml"
 
-    def generate(self, endpoint: str = "https://192.0.2.10:6443") -> None:
+    def generate(self) -> None:
         """Make the cluster's secrets and configs, and a talosconfig with the control planes as endpoints."""
+        endpoint = self.nodes.kubernetes_endpoint
         words = ("--with-docs=false", "--with-examples=false", "--kubernetes-version", KUBERNETES)
         self.do("gen", "config", "demo", endpoint, "--output-dir", str(self.folder), *words)
         planes = [name for name in self.names if not name.startswith("worker")]
@@ -106,7 +113,43 @@ class Cluster:
         self.do("bootstrap", nodes=[self.names[0]])
         self.wait_ready()
 
+    def configs(self) -> dict[str, str]:
+        """Return the digests of the active configs."""
+        return {name: node.config for name, node in self.nodes.nodes().items()}
+
     def members(self, asked: str) -> list[str]:
         """Return the hostnames of the etcd members, as a node knows them."""
         lines = self.do("etcd", "members", nodes=[asked]).splitlines()[1:]
         return sorted(line.split()[2] for line in lines)
+
+    def kubernetes(self) -> Any:
+        """Return a client of the cluster's Kubernetes, with the kubeconfig that talosctl fetches."""
+        self.do("kubeconfig", "--force", str(self.folder / "kubeconfig"), nodes=[self.names[0]])
+        client = kubernetes.config.new_client_from_config(str(self.folder / "kubeconfig"))
+        client.configuration.retries = False
+        return kubernetes.client.CoreV1Api(client)
+
+    def workload(self, name: str, replicas: int) -> None:
+        """Run a Deployment, and wait until its pods are ready."""
+        labels = {"app": name}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": name, "image": "example.com/web"}]},
+        }
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        apps = kubernetes.client.AppsV1Api(self.kubernetes().api_client)
+        apps.create_namespaced_deployment("default", {"metadata": {"name": name}, "spec": spec})
+        self.nodes.wait("pods", lambda _: len(self.pods(name)) == replicas)
+
+    def budget(self, name: str, min_available: int) -> None:
+        """Forbid evictions that leave fewer pods ready."""
+        policy = kubernetes.client.PolicyV1Api(self.kubernetes().api_client)
+        spec = {"minAvailable": min_available, "selector": {"matchLabels": {"app": name}}}
+        policy.create_namespaced_pod_disruption_budget("default", {"metadata": {"name": name}, "spec": spec})
+
+    def pods(self, name: str) -> list[Any]:
+        """Return the ready pods of a Deployment."""
+        found = self.kubernetes().list_namespaced_pod("default", label_selector=f"app={name}").items
+        return [
+            pod for pod in found if any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or ())
+        ]

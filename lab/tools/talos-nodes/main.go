@@ -20,6 +20,7 @@ import (
 	"hybrid-talos.dev/lab/tools/talos-nodes/internal/apid"
 	"hybrid-talos.dev/lab/tools/talos-nodes/internal/control"
 	"hybrid-talos.dev/lab/tools/talos-nodes/internal/fleet"
+	"hybrid-talos.dev/lab/tools/talos-nodes/internal/kube"
 	"hybrid-talos.dev/lab/tools/talos-nodes/internal/machined"
 )
 
@@ -61,6 +62,14 @@ func run() error {
 
 	stop := make(chan struct{})
 	server := apid.New(f, machined.Register(f))
+	kubernetes := kube.New(f)
+
+	if spec.Balancer != "" {
+		if err = kubernetes.Balance(spec.Balancer); err != nil {
+			return err
+		}
+	}
+
 	f.Start(server.Up, server.Down, stop)
 
 	web := &http.Server{Handler: control.Handler(f), ReadHeaderTimeout: 10 * time.Second}

@@ -32,6 +32,7 @@ func all(n *fleet.Node) []resource.Resource {
 		found = append(found, configs(n)...)
 		found = append(found, clusterResources(n)...)
 		found = append(found, kubernetes(n)...)
+		found = append(found, roots(n)...)
 	}
 
 	return found
@@ -90,9 +91,14 @@ func machine(n *fleet.Node) []resource.Resource {
 		found = append(found, tag)
 	}
 
+	// As in Talos, a service has a resource while it runs.
 	for _, info := range n.ServiceInfos() {
+		if info.GetState() != fleet.StateRunning {
+			continue
+		}
+
 		service := v1alpha1.NewService(info.GetId())
-		service.TypedSpec().Running = info.GetState() == fleet.StateRunning
+		service.TypedSpec().Running = true
 		service.TypedSpec().Healthy = info.GetHealth().GetHealthy()
 		service.TypedSpec().Unknown = info.GetHealth().GetUnknown()
 		found = append(found, service)

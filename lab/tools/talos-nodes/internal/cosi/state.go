@@ -17,6 +17,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/state/impl/inmem"
 	"github.com/cosi-project/runtime/pkg/state/impl/namespaced"
 	"github.com/cosi-project/runtime/pkg/state/registry"
+	"github.com/siderolabs/talos/pkg/machinery/resources/k8s"
 	"github.com/siderolabs/talos/pkg/machinery/role"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -187,6 +188,7 @@ func (s *State) look() error {
 		}
 
 		s.shown[key] = text
+		s.told(ctx, each)
 	}
 
 	for key := range s.shown {
@@ -203,6 +205,19 @@ func (s *State) look() error {
 	}
 
 	return nil
+}
+
+// told lets the node know the versions of those config resources that stand in the annotations of its static pods.
+func (s *State) told(ctx context.Context, each resource.Resource) {
+	switch each.Metadata().Type() {
+	case k8s.APIServerConfigType, k8s.ControllerManagerConfigType, k8s.SchedulerConfigType:
+	default:
+		return
+	}
+
+	if now, err := s.inner.Get(ctx, each.Metadata()); err == nil {
+		s.fleet.Do(func() { s.node.Saw(now.Metadata().ID(), now.Metadata().Version().String()) })
+	}
 }
 
 func (s *State) update(ctx context.Context, next resource.Resource) error {

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net"
 	"sort"
@@ -26,15 +25,18 @@ type Member struct {
 
 // Etcd is one etcd cluster: what its members agree on.
 type Etcd struct {
-	ID      string                     `json:"id"`
-	Cluster string                     `json:"cluster"`
-	Born    time.Time                  `json:"born"`
-	From    string                     `json:"from,omitempty"` // the snapshot that it was restored from
-	Members []*Member                  `json:"members"`
-	Leader  uint64                     `json:"leader,string"`
-	Term    uint64                     `json:"term"`
-	Index   uint64                     `json:"index"`
-	Objects map[string]json.RawMessage `json:"objects"`
+	ID      string            `json:"id"`
+	Cluster string            `json:"cluster"`
+	Born    time.Time         `json:"born"`
+	From    string            `json:"from,omitempty"` // the snapshot that it was restored from
+	Members []*Member         `json:"members"`
+	Leader  uint64            `json:"leader,string"`
+	Term    uint64            `json:"term"`
+	Index   uint64            `json:"index"`
+	Objects map[string]Object `json:"objects"`
+
+	changes  []Change
+	watchers map[chan Change]bool
 }
 
 // What etcd answers; the texts and codes are those of etcd's api/v3rpc/rpctypes/error.go.
@@ -153,7 +155,7 @@ func (f *Fleet) newEtcd(node *Node, from *Snapshot) *Etcd {
 	member := newMember(node)
 	etcd := &Etcd{
 		ID: hex.EncodeToString(id[:]), Cluster: node.ClusterID(), Born: time.Now(), Members: []*Member{member},
-		Leader: member.ID, Term: 2, Index: 4, Objects: map[string]json.RawMessage{},
+		Leader: member.ID, Term: 2, Index: 4, Objects: map[string]Object{},
 	}
 
 	if from != nil {
@@ -293,7 +295,7 @@ func (f *Fleet) tickEtcd(now time.Time) {
 }
 
 // Bootstrap makes the node's etcd the first member of a new cluster.
-func (f *Fleet) Bootstrap(n *Node, recoverEtcd bool) error {
+func (f *Fleet) Bootstrap(n *Node, recoverEtcd, skipHash bool) error {
 	if n.Phase != Running || !n.Configured() {
 		return status.Error(codes.FailedPrecondition, "bootstrap is not available yet")
 	}
@@ -308,13 +310,18 @@ func (f *Fleet) Bootstrap(n *Node, recoverEtcd bool) error {
 
 	var from *Snapshot
 
+	n.failure = ""
+
 	if recoverEtcd {
-		if n.Recovery == nil {
-			return status.Error(codes.Unknown, "failed to validate etcd snapshot: no snapshot was uploaded")
+		var err error
+		if from, err = n.recovery(skipHash); err != nil {
+			// Talos has answered by then: its etcd service is what fails.
+			n.failure = "Failed to run pre stage: " + err.Error()
+			n.log("bootstrap", n.failure, nil)
+
+			return nil
 		}
 
-		from = n.Recovery
-		n.Recovery = nil
 		n.Counts.Recoveries++
 	}
 

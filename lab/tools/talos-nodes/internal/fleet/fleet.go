@@ -31,6 +31,7 @@ type Fleet struct {
 	down      func(*Node)
 	dirty     map[*Node]bool
 	dirtyEtcd bool
+	tickers   []func(time.Time)
 }
 
 // Open returns the fleet that the folder holds, or a new one.
@@ -147,6 +148,12 @@ func (f *Fleet) Start(up, down func(*Node), stop <-chan struct{}) {
 		}
 	}()
 }
+
+// OnTick adds what is to be done whenever time moves on; it must be called before Start.
+func (f *Fleet) OnTick(do func(time.Time)) { f.tickers = append(f.tickers, do) }
+
+// Later runs something without the fleet's lock, after what was given before.
+func (f *Fleet) Later(hook func()) { f.hooks <- hook }
 
 // Do runs a change of the model alone, and saves what it changed.
 func (f *Fleet) Do(change func()) {

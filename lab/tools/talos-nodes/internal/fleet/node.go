@@ -29,6 +29,9 @@ type Node struct {
 	status   string
 	online   bool
 	pods     staticPods
+	Heard    time.Time // Kubernetes last heard of its kubelet
+	failure  string    // why the last bootstrap failed
+	kubelet  kubelet
 }
 
 // Config returns the active config, or nil.

@@ -67,6 +67,11 @@ func (n *Node) publish(payload proto.Message) {
 	n.Machine.Publish(actor, payload)
 }
 
+// drains says whether Talos empties the node first: not for the reboot that talosctl has asked for.
+func (s *Sequence) drains() bool {
+	return s.Name == "upgrade" || s.Name == "shutdown" && !s.Force || s.Name == "reset" && s.Graceful
+}
+
 // The steps of a sequence: clean up and leave etcd, stop all services, be gone.
 const (
 	stepCleanup = iota
@@ -84,6 +89,11 @@ func (n *Node) stopping(now time.Time) {
 
 	switch sequence.Step {
 	case stepCleanup:
+		if sequence.drains() && n.Configured() {
+			n.publish(&machineapi.PhaseEvent{Phase: "drain", Action: machineapi.PhaseEvent_START})
+			n.cordon()
+		}
+
 		if sequence.Name == "reset" && sequence.Graceful && n.ControlPlane() && n.Data != nil && !n.leave(now) {
 			return
 		}
@@ -172,7 +182,8 @@ func (n *Node) gone(now time.Time) {
 	}
 
 	if sequence.Wipe || sequence.WipeEphemeral {
-		n.Data, n.Recovery = nil, nil
+		n.Data = nil
+		n.forgetRecovery()
 		n.Pulled = map[string]string{}
 	}
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sort"
 
 	"go.etcd.io/bbolt"
@@ -17,9 +18,36 @@ import (
 
 // Snapshot is what a node was given to recover its etcd from.
 type Snapshot struct {
-	Digest  string                     `json:"digest"`
-	Index   uint64                     `json:"index"`
-	Objects map[string]json.RawMessage `json:"objects"`
+	Digest  string
+	Index   uint64
+	Objects map[string]Object
+}
+
+func (n *Node) recoveryPath() string {
+	return filepath.Join(n.fleet.folder, "nodes", n.Spec.Name+".snapshot")
+}
+
+// KeepRecovery stores an uploaded snapshot for the bootstrap that follows; only that looks into it.
+func (n *Node) KeepRecovery(data []byte) error {
+	return os.WriteFile(n.recoveryPath(), data, 0o600)
+}
+
+func (n *Node) forgetRecovery() { os.Remove(n.recoveryPath()) } //nolint:errcheck // there may be none
+
+func (n *Node) recovery(skipHash bool) (*Snapshot, error) {
+	data, err := os.ReadFile(n.recoveryPath())
+	if err != nil {
+		return nil, errors.New("error verifying snapshot: no snapshot was uploaded")
+	}
+
+	snapshot, err := ReadSnapshot(data, skipHash)
+	if err != nil {
+		return nil, fmt.Errorf("error recovering from the snapshot: %w", err)
+	}
+
+	n.forgetRecovery()
+
+	return snapshot, nil
 }
 
 const originKey = "/talos-nodes/etcd"
@@ -88,7 +116,12 @@ func (e *Etcd) fill(tx *bbolt.Tx) error {
 	}
 
 	for _, name := range names {
-		if err = put(name, e.Objects[name]); err != nil {
+		value, err := json.Marshal(e.Objects[name])
+		if err != nil {
+			return err
+		}
+
+		if err = put(name, value); err != nil {
 			return err
 		}
 	}
@@ -176,7 +209,7 @@ func ReadSnapshot(data []byte, skipHash bool) (*Snapshot, error) {
 	defer db.Close() //nolint:errcheck // only read
 
 	sum := sha256.Sum256(content)
-	snapshot := &Snapshot{Digest: hex.EncodeToString(sum[:]), Objects: map[string]json.RawMessage{}}
+	snapshot := &Snapshot{Digest: hex.EncodeToString(sum[:]), Objects: map[string]Object{}}
 
 	return snapshot, db.View(snapshot.read)
 }
@@ -201,11 +234,12 @@ func (s *Snapshot) read(tx *bbolt.Tx) error {
 			return json.Unmarshal(value, &origin)
 		}
 
-		if !json.Valid(value) {
+		var object Object
+		if err = json.Unmarshal(value, &object); err != nil {
 			return fmt.Errorf("the fake nodes read their own snapshots only: %q is no JSON", name)
 		}
 
-		s.Objects[name] = append(json.RawMessage{}, value...)
+		s.Objects[name] = object
 
 		return nil
 	})

@@ -82,9 +82,10 @@ type NodeSpec struct {
 
 // Spec is the fleet as its starter describes it.
 type Spec struct {
-	Nodes      []NodeSpec `json:"nodes"`
-	Timings    *Timings   `json:"timings"`
-	Kubernetes string     `json:"kubernetes"`
+	Nodes   []NodeSpec `json:"nodes"`
+	Timings *Timings   `json:"timings"`
+	// Balancer is a loopback address where the Kubernetes API of the living control planes is found.
+	Balancer string `json:"balancer"`
 	// Server replaces the address in the kubeconfigs that nodes give out: that of the settings leads nowhere here.
 	Server string `json:"kubeconfigServer"`
 }

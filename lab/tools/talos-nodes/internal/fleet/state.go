@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"time"
+
+	"gopkg.in/yaml.v3"
 )
 
 // Phase is what a machine is doing.
@@ -34,6 +36,7 @@ type Sequence struct {
 	Upgrade       *Image    `json:"upgrade,omitempty"`
 	Fails         string    `json:"fails,omitempty"`
 	Graceful      bool      `json:"graceful,omitempty"`
+	Force         bool      `json:"force,omitempty"`
 	Reboot        bool      `json:"reboot,omitempty"`
 	Wipe          bool      `json:"wipe,omitempty"`
 	WipeState     bool      `json:"wipeState,omitempty"`
@@ -56,15 +59,16 @@ type Try struct {
 
 // Trouble is what tests break on a node until they repair it.
 type Trouble struct {
-	EtcdDown     bool   `json:"etcdDown"`     // etcd does not run
-	KubeletDown  bool   `json:"kubeletDown"`  // the kubelet is not healthy
-	DiskFull     bool   `json:"diskFull"`     // nothing can be installed or pulled, etcd has the NOSPACE alarm
-	UpgradeFails string `json:"upgradeFails"` // what the installer says before it fails
-	NoPull       bool   `json:"noPull"`       // images cannot be pulled
-	TimeUnsynced bool   `json:"timeUnsynced"`
-	Diagnostic   string `json:"diagnostic"` // a warning that stands among the node's diagnostics
-	Dark         bool   `json:"dark"`       // the network does not reach the node
-	BootStuck    bool   `json:"bootStuck"`  // once it is down it does not come up
+	EtcdDown       bool   `json:"etcdDown"`       // etcd does not run
+	KubeletDown    bool   `json:"kubeletDown"`    // the kubelet is not healthy
+	KubernetesDown bool   `json:"kubernetesDown"` // its kube-apiserver does not serve
+	DiskFull       bool   `json:"diskFull"`       // nothing can be installed or pulled, etcd has the NOSPACE alarm
+	UpgradeFails   string `json:"upgradeFails"`   // what the installer says before it fails
+	NoPull         bool   `json:"noPull"`         // images cannot be pulled
+	TimeUnsynced   bool   `json:"timeUnsynced"`
+	Diagnostic     string `json:"diagnostic"` // a warning that stands among the node's diagnostics
+	Dark           bool   `json:"dark"`       // the network does not reach the node
+	BootStuck      bool   `json:"bootStuck"`  // once it is down it does not come up
 }
 
 // Counts are what tests hold against what should have happened once.
@@ -96,7 +100,6 @@ type State struct {
 	Previous  *Image            `json:"previous,omitempty"`
 	Data      *Data             `json:"data,omitempty"`
 	Left      bool              `json:"left"`
-	Recovery  *Snapshot         `json:"recovery,omitempty"`
 	Pulled    map[string]string `json:"pulled"`
 	Meta      map[string]string `json:"meta"`
 	Trouble   Trouble           `json:"trouble"`
@@ -122,4 +125,13 @@ func Digest(config string) string {
 	}
 
 	return hexOf(config)[:12]
+}
+
+func digestOf(part any) string {
+	text, err := yaml.Marshal(part)
+	if err != nil {
+		return err.Error()
+	}
+
+	return hexOf(string(text))
 }

@@ -22,6 +22,10 @@ func (f *Fleet) tick(now time.Time) {
 	for _, node := range f.Nodes {
 		node.publishStatus()
 	}
+
+	for _, each := range f.tickers {
+		each(now)
+	}
 }
 
 func (n *Node) tick(now time.Time) {
@@ -86,6 +90,7 @@ func (n *Node) enter(phase Phase, until time.Time) {
 // Dark ends all that runs on the machine: its network is gone at once.
 func (n *Node) goDark(phase Phase, until time.Time) {
 	n.Identity, n.Services, n.Booted, n.joinAt, n.Sequence, n.status = nil, nil, false, time.Time{}, nil, ""
+	n.failure, n.pods, n.kubelet = "", staticPods{}, kubelet{}
 	n.enter(phase, until)
 	n.connect()
 }
@@ -177,10 +182,7 @@ func (n *Node) runServices(now time.Time) {
 
 	settled := now.Sub(n.Started) >= n.fleet.Timings.Services.Duration()
 
-	if kubelet := n.Services["kubelet"]; kubelet != nil && kubelet.State == StateRunning &&
-		now.Sub(kubelet.Since) >= n.fleet.Timings.Services.Duration() {
-		n.SetHealth("kubelet", !n.Trouble.KubeletDown, "connection refused")
-	}
+	n.runKubelet(now)
 
 	if n.ControlPlane() {
 		n.runEtcd(now, settled)
@@ -188,6 +190,7 @@ func (n *Node) runServices(now time.Time) {
 
 	if etcd := n.Services["etcd"]; settled && !n.Booted && (etcd == nil || etcd.State == StateRunning) {
 		n.Booted = true
+		n.uncordon()
 		n.Machine.Publish("", &machineapi.SequenceEvent{Sequence: "boot", Action: machineapi.SequenceEvent_STOP})
 	}
 
@@ -200,6 +203,8 @@ func (n *Node) runEtcd(now time.Time, settled bool) {
 
 	switch {
 	case n.Left:
+	case n.failure != "":
+		n.SetService("etcd", StateFailed, n.failure)
 	case n.Trouble.EtcdDown:
 		n.SetService("etcd", StateFailed, "Failed to run task: etcd exited with status 1")
 	case n.Data != nil && member == nil:

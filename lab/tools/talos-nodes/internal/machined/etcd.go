@@ -36,7 +36,7 @@ func (s *Server) Bootstrap(ctx context.Context, in *machineapi.BootstrapRequest)
 		return nil, err
 	}
 
-	if err := s.do(func() error { return s.fleet.Bootstrap(s.node, in.GetRecoverEtcd()) }); err != nil {
+	if err := s.do(func() error { return s.fleet.Bootstrap(s.node, in.GetRecoverEtcd(), in.GetRecoverSkipHashCheck()) }); err != nil {
 		return nil, err
 	}
 
@@ -64,17 +64,11 @@ func (s *Server) EtcdRecover(stream grpc.ClientStreamingServer[common.Data, mach
 		data = append(data, message.GetBytes()...)
 	}
 
-	// A copy of a data directory has no hash behind it: Bootstrap would be told to skip the check.
-	snapshot, err := fleet.ReadSnapshot(data, len(data)%512 == 0)
-	if err != nil {
+	apid.Note(stream.Context(), "bytes", len(data))
+
+	if err := s.do(func() error { return s.node.KeepRecovery(data) }); err != nil {
 		return fmt.Errorf("error writing snapshot: %w", err)
 	}
-
-	s.fleet.Do(func() {
-		s.node.Recovery = snapshot
-		s.fleet.Changed(s.node)
-	})
-	apid.Note(stream.Context(), "snapshot", snapshot.Digest)
 
 	return stream.SendAndClose(&machineapi.EtcdRecoverResponse{Messages: []*machineapi.EtcdRecover{{}}})
 }

@@ -41,13 +41,13 @@ var checks = []check{
 	{"no diagnostics", (*healthCheck).diagnostics},
 	{"kubelet to be healthy", func(h *healthCheck) string { return h.service("kubelet", h.controlPlanes) }},
 	{"all nodes to finish boot sequence", (*healthCheck).booted},
-	{"all k8s nodes to report", (*healthCheck).kubernetes},
+	{"all k8s nodes to report", (*healthCheck).reported},
 	{"all control plane static pods to be running", (*healthCheck).kubernetes},
 	{"all control plane components to be ready", (*healthCheck).kubernetes},
 	{"all k8s nodes to report ready", (*healthCheck).nodesReady},
 	{"kube-proxy to report ready", (*healthCheck).kubernetes},
 	{"coredns to report ready", (*healthCheck).kubernetes},
-	{"all k8s nodes to report schedulable", func(*healthCheck) string { return "" }},
+	{"all k8s nodes to report schedulable", (*healthCheck).schedulable},
 }
 
 // HealthCheck runs the steps one after the other and waits for each.
@@ -268,12 +268,102 @@ func (h *healthCheck) kubernetes() string {
 	return ""
 }
 
-func (h *healthCheck) nodesReady() string {
-	return h.each(h.all(), func(node *fleet.Node) string {
-		if !node.NodeReady() {
-			return "some nodes are not ready: " + node.Nodename()
+func (h *healthCheck) kubernetesNodes() []fleet.Object {
+	return h.fleet.KubernetesNodes(h.node.ClusterID())
+}
+
+// reported compares the nodes of Kubernetes with those of Talos: one that is left over is a fault too.
+func (h *healthCheck) reported() string {
+	if problem := h.kubernetes(); problem != "" {
+		return problem
+	}
+
+	known := map[string]bool{}
+	for _, node := range h.kubernetesNodes() {
+		known[internalAddress(node)] = true
+	}
+
+	for _, address := range h.all() {
+		if !known[address] {
+			return fmt.Sprintf("can't find expected node with IPs [%q]", address)
 		}
 
+		delete(known, address)
+	}
+
+	if len(known) == 0 {
 		return ""
+	}
+
+	left := make([]string, 0, len(known))
+	for address := range known {
+		left = append(left, address)
+	}
+
+	sort.Strings(left)
+
+	return fmt.Sprintf("unexpected nodes with IPs %q", left)
+}
+
+func internalAddress(node fleet.Object) string {
+	status, _ := node["status"].(map[string]any)
+	addresses, _ := status["addresses"].([]any)
+
+	for _, each := range addresses {
+		if address, ok := each.(map[string]any); ok && address["type"] == "InternalIP" {
+			text, _ := address["address"].(string)
+
+			return text
+		}
+	}
+
+	return ""
+}
+
+func nameOf(node fleet.Object) string {
+	meta, _ := node["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+
+	return name
+}
+
+func isReady(node fleet.Object) bool {
+	status, _ := node["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+
+	for _, each := range conditions {
+		if condition, ok := each.(map[string]any); ok && condition["type"] == "Ready" {
+			return condition["status"] == "True"
+		}
+	}
+
+	return false
+}
+
+func (h *healthCheck) nodesReady() string {
+	return complain("some nodes are not ready: %v", h.kubernetesNodes(), func(node fleet.Object) bool { return !isReady(node) })
+}
+
+func (h *healthCheck) schedulable() string {
+	return complain("some nodes are not schedulable: %v", h.kubernetesNodes(), func(node fleet.Object) bool {
+		spec, _ := node["spec"].(map[string]any)
+
+		return spec["unschedulable"] == true
 	})
+}
+
+func complain(format string, nodes []fleet.Object, wrong func(fleet.Object) bool) string {
+	var names []string
+
+	for _, node := range nodes {
+		if wrong(node) {
+			names = append(names, nameOf(node))
+		}
+	}
+
+	if len(names) == 0 {
+		return ""
+	}
+
+	return fmt.Sprintf(format, names)
 }

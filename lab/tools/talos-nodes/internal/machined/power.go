@@ -31,8 +31,8 @@ func (s *Server) Reboot(context.Context, *machineapi.RebootRequest) (*machineapi
 }
 
 // Shutdown starts the shutdown sequence.
-func (s *Server) Shutdown(context.Context, *machineapi.ShutdownRequest) (*machineapi.ShutdownResponse, error) {
-	actor := s.begin(fleet.Sequence{Name: "shutdown"})
+func (s *Server) Shutdown(_ context.Context, in *machineapi.ShutdownRequest) (*machineapi.ShutdownResponse, error) {
+	actor := s.begin(fleet.Sequence{Name: "shutdown", Force: in.GetForce()})
 
 	return &machineapi.ShutdownResponse{Messages: []*machineapi.Shutdown{{ActorId: actor}}}, nil
 }

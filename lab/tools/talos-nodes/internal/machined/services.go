@@ -31,9 +31,7 @@ func (s *Server) ServiceRestart(_ context.Context, in *machineapi.ServiceRestart
 			return fmt.Errorf("service %q doesn't support restart operation via API", in.GetId())
 		}
 
-		s.node.SetService(in.GetId(), fleet.StateStopping, "Sending SIGTERM to "+in.GetId())
-		s.node.SetService(in.GetId(), fleet.StateFinished, "Service finished successfully")
-		s.node.SetService(in.GetId(), fleet.StateRunning, "Started task "+in.GetId())
+		s.node.RestartKubelet()
 
 		return nil
 	})
