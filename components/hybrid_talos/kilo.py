@@ -19,6 +19,10 @@ from .mesh_plan import MeshPlan
 IMAGE = "docker.io/squat/kilo:0.7.0"
 """First version with `--internal-cidr`, automatic MTU and the present Cilium mode (squat/kilo#403, #406, #409)."""
 
+# Of base64 of 32 bytes the last character but the padding carries four bits.
+_KEY = r"^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$"
+_DNS_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
 _TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -34,7 +38,11 @@ class KiloAgent:
 
 
 def peer_schema() -> dict[str, Any]:
-    """Return the schema of a Peer: a machine outside the cluster that joins the mesh."""
+    """Return the schema of a Peer: a machine outside the cluster that joins the mesh.
+
+    It refuses what `manifests/crds.yaml` lets in and the agent then leaves out of the mesh with a line in its log
+    (`pkg/k8s/apis/kilo/v1alpha1/types.go`, Validate; `pkg/k8s/backend.go`, translatePeer).
+    """
     endpoint = {
         "type": "object",
         "description": "Where the peer is first sent to.",
@@ -43,9 +51,19 @@ def peer_schema() -> dict[str, Any]:
             "dnsOrIP": {
                 "type": "object",
                 "description": "A name or an address; the address wins.",
+                "anyOf": [{"required": ["ip"]}, {"required": ["dns"]}],
                 "properties": {
-                    "dns": {"type": "string", "description": "A name as RFC 1123 has it."},
-                    "ip": {"type": "string", "description": "An IP address."},
+                    "dns": {
+                        "type": "string",
+                        "description": "A name as RFC 1123 has it.",
+                        "maxLength": 253,
+                        "pattern": _DNS_NAME,
+                    },
+                    "ip": {
+                        "type": "string",
+                        "description": "An IP address.",
+                        "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}],
+                    },
                 },
             },
             "port": {"type": "integer", "format": "int32", "description": "UDP port.", "minimum": 1, "maximum": 65535},
@@ -58,7 +76,8 @@ def peer_schema() -> dict[str, Any]:
             "allowedIPs": {
                 "type": "array",
                 "description": "Ranges that are routed to the peer.",
-                "items": {"type": "string"},
+                "minItems": 1,
+                "items": {"type": "string", "format": "cidr"},
             },
             "endpoint": endpoint,
             "persistentKeepalive": {
@@ -66,8 +85,16 @@ def peer_schema() -> dict[str, Any]:
                 "description": "Seconds between packets that keep the tunnel open; 0 sends none.",
                 "minimum": 0,
             },
-            "presharedKey": {"type": "string", "description": "Symmetric key on top of the key pair."},
-            "publicKey": {"type": "string", "description": "WireGuard public key, base64 of 32 bytes."},
+            "presharedKey": {
+                "type": "string",
+                "description": "Symmetric key on top of the key pair, base64 of 32 bytes.",
+                "pattern": _KEY,
+            },
+            "publicKey": {
+                "type": "string",
+                "description": "WireGuard public key, base64 of 32 bytes.",
+                "pattern": _KEY,
+            },
         },
     }
     return {

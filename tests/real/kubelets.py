@@ -22,10 +22,9 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def is_ready(node: Any) -> bool:
-    """Whether a node says that it is ready."""
-    conditions = node["status"].get("conditions", [])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+def conditions(node: Any) -> dict[str, str]:
+    """Return the status of each condition of a node."""
+    return {one["type"]: one["status"] for one in node["status"].get("conditions", [])}
 
 
 class Kubelets:
@@ -36,6 +35,8 @@ class Kubelets:
         self._own_api = cluster.api()  # the thread's: a session is no thing to share
         self.nodes: set[str] = set()
         """The nodes that report; a name taken out is a machine that has vanished."""
+        self.waiting: set[str] = set()
+        """Those of them whose network is not there yet, so that they are not ready."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -55,8 +56,9 @@ class Kubelets:
         taints: Sequence[Mapping[str, str]] = (),
         *,
         control_plane: bool = False,
+        network: bool = True,
     ) -> None:
-        """Register a node and wait until it counts as ready."""
+        """Register a node and wait until it counts as ready, or without a network as not ready."""
         own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})}
         tainted = list(taints)
         if control_plane:
@@ -64,19 +66,22 @@ class Kubelets:
             tainted.append({"key": CONTROL_PLANE, "effect": "NoSchedule"})
         body = {"metadata": {"name": name, "labels": own}, "spec": {"taints": tainted}}
         self.api.create("/api/v1/nodes", body)
+        if not network:
+            self.waiting.add(name)
         self.nodes.add(name)
-        wait_for(f"ready node {name}", lambda: self._settled(name))
+        wait_for(f"status of node {name}", lambda: self._settled(name))
 
     def _settled(self, name: str) -> bool:
-        """Whether the node is ready, and the controllers have taken their own taint off it."""
+        """Whether the node has reported, and the controllers' taint says the same."""
         node = self.api.get(f"/api/v1/nodes/{name}")
-        taints = {taint["key"] for taint in node["spec"].get("taints", [])}
-        return is_ready(node) and not any(key.startswith("node.kubernetes.io/") for key in taints)
+        tainted = any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", []))
+        return "Ready" in conditions(node) and tainted == (name in self.waiting)
 
     def remove(self, *names: str) -> None:
         """Take nodes away, as if somebody had deleted them."""
         for name in names:
             self.nodes.discard(name)
+            self.waiting.discard(name)
             with contextlib.suppress(Refused):
                 self.api.delete(f"/api/v1/nodes/{name}")
 
@@ -103,7 +108,8 @@ class Kubelets:
             if error.status != 404:
                 raise
             api.create(leases, lease)
-        if is_ready(api.get(f"/api/v1/nodes/{name}")):
+        ready = "False" if name in self.waiting else "True"
+        if conditions(api.get(f"/api/v1/nodes/{name}")).get("Ready") == ready:
             return
         capacity = {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "50Gi"}
         status = {
@@ -113,8 +119,8 @@ class Kubelets:
             "conditions": [
                 {
                     "type": "Ready",
-                    "status": "True",
-                    "reason": "KubeletReady",
+                    "status": ready,
+                    "reason": "KubeletReady" if ready == "True" else "KubeletNotReady",
                     "message": "simulated",
                     "lastHeartbeatTime": time,
                     "lastTransitionTime": time,
@@ -144,9 +150,9 @@ class Kubelets:
             }
             for container in pod["spec"]["containers"]
         ]
-        conditions = [
+        steps = [
             {"type": kind, "status": "True", "lastTransitionTime": time}
             for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
         ]
-        status = {"phase": "Running", "startTime": time, "conditions": conditions, "containerStatuses": containers}
+        status = {"phase": "Running", "startTime": time, "conditions": steps, "containerStatuses": containers}
         self._own_api.merge(f"{path}/status", {"status": status})

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import json
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -374,6 +375,10 @@ class Cluster:
         session.trust_env = False
         session.verify = str(self.ca)
         return session
+
+    def tls(self) -> ssl.SSLContext:
+        """Return what a client needs to trust the API server."""
+        return ssl.create_default_context(cafile=str(self.ca))
 
     def user(self, name: str, group: str) -> Api:
         """Return a client of a user with a certificate."""
