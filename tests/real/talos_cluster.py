@@ -36,6 +36,9 @@ class Ran:
 class Cluster:
     """A fleet, a folder with the cluster's configs, and talosctl."""
 
+    secrets = ""
+    """Made once for all clusters: it takes seconds."""
+
     def __init__(
         self,
         folder: Path,
@@ -81,8 +84,15 @@ class Cluster:
     def generate(self) -> None:
         """Make the cluster's secrets and configs, and a talosconfig with the control planes as endpoints."""
         endpoint = self.nodes.kubernetes_endpoint
+        bundle = self.folder / "secrets.yaml"
+        if not Cluster.secrets:
+            self.do("gen", "secrets", "--output-file", str(bundle))
+            Cluster.secrets = bundle.read_text()
+        bundle.write_text(Cluster.secrets)
         words = ("--with-docs=false", "--with-examples=false", "--kubernetes-version", KUBERNETES)
-        self.do("gen", "config", "demo", endpoint, "--output-dir", str(self.folder), *words)
+        self.do(
+            "gen", "config", "demo", endpoint, "--with-secrets", str(bundle), "--output-dir", str(self.folder), *words
+        )
         planes = [name for name in self.names if not name.startswith("worker")]
         self.do("config", "endpoint", *(self.nodes.endpoint(name) for name in planes))
 

@@ -20,6 +20,7 @@ type Node struct {
 
 	// What a reboot loses.
 	config   config.Provider
+	digest   string
 	Machine  *MachineEvents
 	Started  time.Time // its apid came up
 	Booted   bool      // the boot sequence is over
@@ -37,11 +38,14 @@ type Node struct {
 // Config returns the active config, or nil.
 func (n *Node) Config() config.Provider { return n.config }
 
+// Digest returns the short name of the active config.
+func (n *Node) Digest() string { return n.digest }
+
 // Fleet returns the fleet of the node.
 func (n *Node) Fleet() *Fleet { return n.fleet }
 
 func (n *Node) parse() error {
-	n.config = nil
+	n.config, n.digest = nil, Digest(n.Active)
 
 	if n.Active == "" {
 		return nil

@@ -1,14 +1,15 @@
 package kube
 
 import (
+	"fmt"
 	"time"
 
 	"hybrid-talos.dev/lab/tools/talos-nodes/internal/fleet"
 	"hybrid-talos.dev/lab/tools/talos-nodes/internal/manifests"
 )
 
-// control is what the controller manager, the scheduler and the kubelets of every living cluster do, once a tick.
-func (s *Server) control(now time.Time) {
+// control is what the kubelets and, if all is to be done, the controllers and schedulers of every living cluster do.
+func (s *Server) control(now time.Time, all bool) {
 	done := map[string]bool{}
 
 	for _, node := range s.fleet.Nodes {
@@ -18,7 +19,7 @@ func (s *Server) control(now time.Time) {
 		}
 
 		done[etcd.ID] = true
-		c := &cluster{fleet: s.fleet, etcd: etcd, now: now, nodes: map[string]*fleet.Node{}}
+		c := &cluster{fleet: s.fleet, etcd: etcd, now: now, nodes: map[string]*fleet.Node{}, told: s.told}
 
 		for _, each := range s.fleet.ClusterNodes(etcd.Cluster) {
 			// Nodes of another etcd of the same cluster have another Kubernetes.
@@ -29,8 +30,13 @@ func (s *Server) control(now time.Time) {
 
 		c.begin(node)
 		c.register()
-		c.watchNodes()
 		c.mirror()
+
+		if !all {
+			continue
+		}
+
+		c.watchNodes()
 		c.daemonSets()
 		c.deployments()
 		c.replicaSets()
@@ -46,6 +52,23 @@ type cluster struct {
 	etcd  *fleet.Etcd
 	now   time.Time
 	nodes map[string]*fleet.Node
+	told  map[string]string
+}
+
+// news says whether something differs from the last time, and keeps it: what is as it was needs no look at each tick.
+func (c *cluster) news(key string, state ...any) bool {
+	text := fmt.Sprint(state...)
+	if c.told[key] == text {
+		return false
+	}
+
+	c.told[key] = text
+
+	return true
+}
+
+func (c *cluster) version(key string) string {
+	return text(c.etcd.Objects[key], "metadata", "resourceVersion")
 }
 
 func (c *cluster) objects(plural string) []fleet.Object {

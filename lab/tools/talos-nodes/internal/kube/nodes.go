@@ -27,6 +27,11 @@ func (c *cluster) register() {
 
 		key := kindOf("nodes").key("", name)
 
+		ready := machine.NodeReady()
+		if !c.news(key, c.version(key), ready, machine.BootID, machine.KubeletVersion(), machine.Digest()) {
+			continue
+		}
+
 		before, known := c.etcd.Objects[key]
 		if !known {
 			c.add("nodes", fleet.Object{
@@ -44,7 +49,7 @@ func (c *cluster) register() {
 		c.untaint(node)
 
 		healthy := "False"
-		if machine.NodeReady() {
+		if ready {
 			healthy = "True"
 		}
 
@@ -202,6 +207,10 @@ func (c *cluster) mirror() {
 			key := kindOf("pods").key("kube-system", component+"-"+name)
 
 			running, ok := machine.Running(component)
+			if !c.news(key, c.version(key), running, ok, machine.BootID) {
+				continue
+			}
+
 			if !ok {
 				if before, known := c.etcd.Objects[key]; known && ready(before) {
 					pod := fleet.Copy(before)

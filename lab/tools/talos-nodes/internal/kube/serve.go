@@ -26,11 +26,15 @@ type Server struct {
 	open  map[*fleet.Node]*http.Server
 	wants map[*fleet.Node]bool
 	next  int
+	last  time.Time
+	told  map[string]string
 }
+
+const controlEvery = 100 * time.Millisecond
 
 // New returns a server; its listeners follow the fleet's control planes.
 func New(f *fleet.Fleet) *Server {
-	s := &Server{fleet: f, open: map[*fleet.Node]*http.Server{}, wants: map[*fleet.Node]bool{}}
+	s := &Server{fleet: f, open: map[*fleet.Node]*http.Server{}, wants: map[*fleet.Node]bool{}, told: map[string]string{}}
 	f.OnTick(s.tick)
 
 	return s
@@ -53,7 +57,12 @@ func (s *Server) tick(now time.Time) {
 		}
 	}
 
-	s.control(now)
+	all := now.Sub(s.last) >= controlEvery
+	if all {
+		s.last = now
+	}
+
+	s.control(now, all)
 }
 
 func (s *Server) up(node *fleet.Node, port int) {
