@@ -62,7 +62,7 @@ def by_hand(world: World, name: str, members: Iterable[str]) -> None:
         world.put(PACKAGE, KIND, name, {"addresses": sorted(members)})
 
 
-class _Resolver(BaseResolver):  # type: ignore[misc] - dnslib has no types
+class _Resolver(BaseResolver):  # type: ignore[misc]
     def __init__(self, world: World) -> None:
         self._world = world
 

@@ -112,9 +112,10 @@ def load_balancer(settings: Settings, made: AzureLoadBalancer) -> pulumi.Output[
     if address is not None:
         # The address is of use once the load balancer is there.
         return pulumi.Output.all(address, balancer.id).apply(lambda known: str(known[0]))
-    return balancer.frontend_ip_configurations.apply(
+    inside: pulumi.Output[str] = balancer.frontend_ip_configurations.apply(
         lambda fronts: str((fronts or [])[0].private_ip_address) if fronts else ""
     )
+    return inside
 
 
 def record(
@@ -138,4 +139,5 @@ def record(
         cname_record=dns.CnameRecordArgs(cname=next(iter(targets.values()))) if alias else None,
         opts=pulumi.ResourceOptions(provider=_provider("azure-dns", settings, made)),
     )
-    return found.id
+    record_id: pulumi.Output[str] = found.id
+    return record_id

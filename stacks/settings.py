@@ -12,6 +12,7 @@ from typing import Any
 from hybrid_talos.aliyun_disk import AliyunDiskCategory
 from hybrid_talos.arch import Arch
 from hybrid_talos.autoscaler_deployment import AutoscalerDeployment
+from hybrid_talos.azure_cloud import AzureEnvironment
 from hybrid_talos.cluster_endpoint import EndpointKind
 from hybrid_talos.cni import Cni
 from hybrid_talos.mesh_plan import Granularity, MeshKind
@@ -20,7 +21,7 @@ from pydantic import ValidationError
 
 from .settings_aliyun import AliyunPool, AliyunSettings
 from .settings_autoscaler import AutoscalerSettings
-from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
+from .settings_azure import AzurePool, AzureSettings
 from .settings_cluster import (
     ClusterSettings,
     Location,

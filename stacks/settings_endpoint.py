@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated
 
+from hybrid_talos.azure_cloud import AzureEnvironment
 from hybrid_talos.cluster_endpoint import EndpointKind
 from pydantic import Field
 
 from .settings_aliyun import AliyunRegion, AliyunZone
-from .settings_azure import SUBNET_ID, AzureEnvironment, AzureLocation
+from .settings_azure import SUBNET_ID, AzureLocation
 from .settings_base import Host, Section, Uuid, form
 from .settings_machines import LinkName
 

@@ -7,13 +7,14 @@ from hybrid_talos.address_plan import ALIYUN_RESERVED, AZURE_RESERVED, room
 from hybrid_talos.aliyun_instance_types import instance_type_problems
 from hybrid_talos.arch import Arch
 from hybrid_talos.autoscaler_tags import alibaba_tag_problems, azure_tags
+from hybrid_talos.azure_cloud import AzureEnvironment
 from hybrid_talos.azure_sizes import SystemDisk, is_arm_size, machine_problems, size_problems
 from hybrid_talos.node_template import Taint as NodeTaint
 from hybrid_talos.node_template import node_template
 from hybrid_talos.pool_inputs import WIDEST_DIAGNOSIS
 
 from .settings_aliyun import AliyunPool, AliyunSettings
-from .settings_azure import AzureEnvironment, AzurePool, AzureSettings
+from .settings_azure import AzurePool, AzureSettings
 from .settings_base import part
 from .settings_errors import Problem
 from .settings_labels import Taint

@@ -40,11 +40,11 @@ def sections(stack: str, tree: Tree) -> Iterator[Problem]:
                 "cluster.controlPlanes", f"is required by the stack {stack}: the machines of the control plane"
             )
     else:
-        for key, given in (
+        for key, block in (
             ("record", tree.cluster.endpoint.record),
             ("loadBalancer", tree.cluster.endpoint.load_balancer),
         ):
-            if given is not None:
+            if block is not None:
                 yield Problem(
                     f"cluster.endpoint.{key}",
                     f"is made by the stack that builds the cluster, which {stack} is not: remove it, and give the host",

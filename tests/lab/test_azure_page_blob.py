@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hybrid_talos import azure_page_blob, page_writer
 from hybrid_talos.disk_image import vhd_footer
+from hybrid_talos.image_stream import Interrupted
 from hybrid_talos.work_provider import WorkError
 
 from lab.azure import blob_leases
@@ -166,8 +167,6 @@ def test_a_run_that_was_taken_for_dead_cannot_write_any_more(azure: Azure, watch
 
 
 def test_a_download_that_breaks_off_leaves_what_came_for_the_next_run(azure: Azure, watch: Watch) -> None:
-    from hybrid_talos.image_stream import Interrupted
-
     chunks = azure_page_blob.vhd_of
 
     def breaking(image: Any) -> Any:
