@@ -344,8 +344,8 @@ class Cluster:
             self._write(certificate.name, b"".join(pem.bytes() for pem in issued.cert_chain_pems))
         return certificate, key
 
-    def _kubeconfig(self, user: Mapping[str, str]) -> str:
-        server = {"server": self.url, "certificate-authority-data": _data(self.ca)}
+    def _kubeconfig(self, user: Mapping[str, str], url: str = "") -> str:
+        server = {"server": url or self.url, "certificate-authority-data": _data(self.ca)}
         return yaml.safe_dump(
             {
                 "apiVersion": "v1",
@@ -357,13 +357,13 @@ class Cluster:
             }
         )
 
-    def admin_kubeconfig(self) -> str:
-        """Return a kubeconfig of the administrator that needs no other file."""
-        return self._kubeconfig_of("admin", "system:masters")
+    def admin_kubeconfig(self, user: str = "admin", host: str = "127.0.0.1", port: int = 0) -> str:
+        """Return a kubeconfig of an administrator that needs no other file."""
+        return self._kubeconfig_of(user, "system:masters", f"https://{host}:{port or self.port}")
 
-    def _kubeconfig_of(self, user: str, group: str) -> str:
+    def _kubeconfig_of(self, user: str, group: str, url: str = "") -> str:
         certificate, key = self._credentials(user, group)
-        return self._kubeconfig({"client-certificate-data": _data(certificate), "client-key-data": _data(key)})
+        return self._kubeconfig({"client-certificate-data": _data(certificate), "client-key-data": _data(key)}, url)
 
     def account_kubeconfig(self, namespace: str, name: str) -> Path:
         """Return a file with a kubeconfig of a service account."""

@@ -45,12 +45,12 @@ class RealLab:
         self.run("stack", "init", "real")
         self.set("kubeconfig", cluster.admin_kubeconfig(), secret=True)
 
-    def run(self, *words: str, code: int | None = 0, text: str | None = None) -> Run:
+    def run(self, *words: str, code: int | None = 0, text: str | None = None, **env: str) -> Run:
         """Run the Pulumi CLI and check how it ended; ``code=None`` takes any end."""
         done = subprocess.run(
             [str(self.session.tools.pulumi.path), *words, "--non-interactive"],
             cwd=self.folder,
-            env=self.environment,
+            env=self.environment | env,
             input=text,
             capture_output=True,
             text=True,
@@ -93,10 +93,15 @@ class RealLab:
             if step["op"] not in ("same", "refresh", "read")
         }
 
-    def destroy(self) -> Run:
+    def destroy(self, **env: str) -> Run:
         """Destroy all that the stack holds."""
         self.is_up = False
-        return self.run("destroy", "--yes", "--skip-preview")
+        return self.run("destroy", "--yes", "--skip-preview", **env)
+
+    def urn(self, name: str) -> str:
+        """Return the URN of a resource by its name."""
+        (urn,) = [one["urn"] for one in self.resources() if one["urn"].endswith(f"::{name}")]
+        return str(urn)
 
     def outputs(self) -> dict[str, Any]:
         """Return the stack's outputs."""

@@ -3,6 +3,7 @@
 A line is `group/resource[:name]: verbs`; the core group has no name. Below `[namespace]` it holds in that one alone.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from kubernetes_cluster import Api
@@ -79,34 +80,46 @@ _EVERYBODYS = {
 """The role system:basic-user, which every account has."""
 
 
+def parsed(lines: Iterable[str]) -> set[Right]:
+    """Return the rights that lines of a table name."""
+    found: set[Right] = set()
+    for line in lines:
+        subject, _, verbs = line.rpartition(": ")
+        group, _, rest = subject.partition("/")
+        resource, _, name = rest.partition(":")
+        found |= {(verb, group, resource, name) for verb in verbs.split()}
+    return found
+
+
 def needed(table: str, namespace: str, stem: str = "") -> set[Right]:
     """Return the rights of a table that hold in a namespace."""
-    found: set[Right] = set()
+    lines: list[str] = []
     counts = True
     for line in table.replace("{stem}", stem).splitlines():
         if line.startswith("["):
             counts = line.strip("[]") == namespace
         elif counts and line and not line.startswith("#"):
-            subject, _, verbs = line.rpartition(": ")
-            group, _, rest = subject.partition("/")
-            resource, _, name = rest.partition(":")
-            found |= {(verb, group, resource, name) for verb in verbs.split()}
-    return found
+            lines.append(line)
+    return parsed(lines)
 
 
-def granted(api: Api, namespace: str) -> set[Right]:
-    """Return all that the API server lets the caller do in a namespace, itself included in nobody's list."""
-    review = {"spec": {"namespace": namespace}}
-    status = api.create("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review)["status"]
-    rights = {
+def of_rules(rules: Iterable[Any]) -> set[Right]:
+    """Return the rights that rules of a role give."""
+    return {
         (verb, group, resource, name)
-        for rule in status["resourceRules"]
+        for rule in rules
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for name in rule.get("resourceNames") or [""]
     }
-    return rights - _EVERYBODYS
+
+
+def granted(api: Api, namespace: str) -> set[Right]:
+    """Return all that the API server lets the caller do in a namespace, but for what everybody may."""
+    review = {"spec": {"namespace": namespace}}
+    status = api.create("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review)["status"]
+    return of_rules(status["resourceRules"]) - _EVERYBODYS
 
 
 def may(api: Api, verb: str, path: str, namespace: str = "", name: str = "") -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes_cluster import Api, Refused
+from kubernetes_cluster import Api, Cluster, Refused, free_port
 from real_lab import RealLab
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -103,6 +103,25 @@ class TestCluster:
         values = spec["components"]["cluster-autoscaler-azure"]["values"]["cluster-autoscaler"]
         assert spec["variant"] == "default"
         assert values["autoscalingGroups"] == [{"name": "demo-workers-vmss", "minSize": 0, "maxSize": 10}]
+
+    def test_another_address_or_credential_replaces_nothing(self, lab: RealLab, cluster: Cluster) -> None:
+        lab.set("kubeconfig", cluster.admin_kubeconfig(user="renewed", host="localhost"), secret=True)
+        assert lab.changes() == {"pulumi:providers:kubernetes::api": "update"}
+
+    def test_a_cluster_that_is_gone_can_be_left(self, lab: RealLab, cluster: Cluster) -> None:
+        state = lab.run("stack", "export").out
+        lab.set("kubeconfig", cluster.admin_kubeconfig(port=free_port()), secret=True)
+        # The state has the way to the cluster, so it has to learn of the new one first.
+        lab.run("up", "--yes", "--skip-preview", "--target", lab.urn("api"))
+        refused = lab.run("destroy", "--yes", "--skip-preview", code=None)
+        assert refused.code != 0
+        assert "unreachable" in refused.text
+        lab.destroy(PULUMI_K8S_DELETE_UNREACHABLE="true")
+        assert lab.resources() == []
+        lab.run("stack", "import", text=state)
+        lab.set("kubeconfig", cluster.admin_kubeconfig(), secret=True)
+        lab.up()
+        assert lab.changes() == {}
 
     def test_destroy_leaves_nothing(self, lab: RealLab, api: Api, before: dict[str, list[str]]) -> None:
         lab.destroy()
