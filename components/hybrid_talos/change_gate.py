@@ -6,7 +6,7 @@ be passed once, and the change might come in a later run.
 """
 
 from . import life_plan
-from .cluster_work import Cluster, held_up, look_at_etcd
+from .cluster_work import Cluster, answers, held_up, look_at_etcd
 from .talos_calls import Machine, NotOfThisCluster, TalosError
 from .work_provider import WorkError
 
@@ -16,6 +16,8 @@ def first_gate(cluster: Cluster, machine: Machine) -> None:
 
     That is so when a run was killed in between. A machine that is no member of etcd takes nothing away.
     """
+    if answers(cluster, machine) is False:
+        return
     etcd = look_at_etcd(cluster)
     if etcd.born and life_plan.find(etcd.voters, machine.name, machine.address) is not None:
         gate(cluster, machine, control_plane=True, before=[], reboots=True)

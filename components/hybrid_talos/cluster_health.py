@@ -94,6 +94,8 @@ def wait_until_healthy(cluster: Cluster, wanted: Wanted) -> None:
             ) from None
 
     wait()
+    if not wanted.target.version:
+        return
     late = [machine for machine in wanted.machines if not talos_upgrade.runs(cluster, machine, wanted.target)]
     for machine in late:
         # Installed before with another version, or changed between a birth that broke off and its end.

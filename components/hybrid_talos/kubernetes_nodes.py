@@ -37,9 +37,6 @@ class Nodes(Protocol):
     def status(self, name: str) -> NodeStatus | None:
         """Return a Node, or None when there is none."""
 
-    def kubelets(self) -> dict[str, str]:
-        """Return the version of each Node's kubelet."""
-
     def cordon(self, name: str) -> None:
         """Let no new pods come to a Node; no error when there is no such Node."""
 
@@ -100,13 +97,6 @@ class KubernetesNodes:
             return None
         ready = any(c.type == "Ready" and c.status == "True" for c in (node.status.conditions or ()))
         return NodeStatus(name, ready, not node.spec.unschedulable)
-
-    def kubelets(self) -> dict[str, str]:
-        """Return the version of each Node's kubelet."""
-        found = self._call(lambda: self._core.list_node(_request_timeout=_TIMEOUT))
-        return {
-            node.metadata.name: str(node.status.node_info.kubelet_version).removeprefix("v") for node in found.items
-        }
 
     def cordon(self, name: str) -> None:
         """Let no new pods come to a Node; no error when there is no such Node."""

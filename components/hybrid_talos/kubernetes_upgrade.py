@@ -80,20 +80,5 @@ def upgrade(cluster: Cluster, version: str, images: KubernetesImages, server: st
             f"Kubernetes was not upgraded to {version}: {failure}. Next: run `pulumi up` again once the cause is gone: "
             "what is upgraded already is not touched again"
         )
-    cluster.wait(f"Kubernetes {version}", cluster.limits.health, lambda: _behind(cluster, version))
+    # talosctl itself has waited for each part, kubelets among them.
     return f"upgraded Kubernetes to {version}"
-
-
-def _behind(cluster: Cluster, version: str) -> str | None:
-    """Return which control planes' kubelets do not run a version yet; machines of pools come and go by themselves."""
-    try:
-        with cluster.nodes() as nodes:
-            kubelets = nodes.kubelets()
-    except WorkError as error:
-        return str(error)
-    late = [
-        f"{machine.name} runs {kubelets[machine.name]}"
-        for machine in cluster.members
-        if machine.name in kubelets and not life_plan.same_version(kubelets[machine.name], version)
-    ]
-    return "; ".join(late) or None

@@ -106,6 +106,14 @@ _GONE = re.compile(
 )
 
 
+# talosctl quotes what it cannot read. Digests and schematics (hexadecimal) may be shown.
+_SECRETS = (
+    re.compile(r"-----BEGIN [^-]*PRIVATE KEY-----.*"),
+    re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b"),
+    re.compile(r"(?![0-9a-f]{40,}\b)[A-Za-z0-9+/_]{40,}={0,2}"),
+)
+
+
 class Talosctl:
     """Runs talosctl with one cluster's credentials."""
 
@@ -183,7 +191,8 @@ class Talosctl:
         reason = " ".join(lines[-3:])
         for secret in self._credentials.values():
             reason = reason.replace(secret, "[secret]")
-        reason = re.sub(r"-----BEGIN [^-]*PRIVATE KEY-----.*", "[secret]", reason)
+        for pattern in _SECRETS:
+            reason = pattern.sub("[secret]", reason)
         return reason[-_LINE:] if reason else "failed without a message"
 
 
