@@ -1,6 +1,7 @@
 """What the accounts of the library's programs may do, asked of a real API server with their own tokens."""
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,12 +67,12 @@ def test_the_autoscaler_may_not(cluster: Cluster, verb: str, path: str, name: st
     assert not rights.may(cluster.account("kube-system", "demo-azure"), verb, path, "kube-system", name)
 
 
-def scheduler_as(cluster: Cluster, account: str) -> Server:
+def scheduler_as(cluster: Cluster, account: str, kubeconfig: Path) -> Server:
     """Start the real scheduler as a service account, under a name that no pod asks for, so that it places none."""
     settings = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(cluster.account_kubeconfig("kube-system", account))},
+        "clientConnection": {"kubeconfig": str(kubeconfig)},
         "leaderElection": {"leaderElect": False},
         "profiles": [{"schedulerName": "nobodys"}],
     }
@@ -96,12 +97,37 @@ def test_no_cache_of_the_scheduler_within_the_autoscaler_waits_for_ever(
 
     The autoscaler itself cannot be built here, so the real scheduler of that Kubernetes is started as its account.
     """
-    scheduler = scheduler_as(cluster, account)
+    scheduler = scheduler_as(cluster, account, cluster.account_kubeconfig("kube-system", account))
     try:
         wait_for(ends_with, lambda: ends_with in scheduler.log.read_text())
     finally:
         scheduler.stop()
     assert ("forbidden" in scheduler.log.read_text()) == (account != "demo-azure")
+
+
+def test_kilos_kubeconfig_leads_a_real_client_to_the_api_as_its_account(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    text = api.get("/api/v1/namespaces/mesh-kilo/configmaps/kilo")["data"]["kubeconfig"]
+    # What a kubelet lays into the container, and where KubePrism would lead.
+    (tmp_path / "token").touch(mode=0o600)
+    (tmp_path / "token").write_text(cluster.token("mesh-kilo", "kilo"))
+    (tmp_path / "ca.crt").write_bytes(cluster.ca.read_bytes())
+    for written, here in (
+        ("/var/run/secrets/kubernetes.io/serviceaccount", str(tmp_path)),
+        ("https://127.0.0.1:7445", cluster.url),
+    ):
+        assert written in text
+        text = text.replace(written, here)
+    (tmp_path / "kubeconfig").write_text(text)
+    client = scheduler_as(cluster, "kilo", tmp_path / "kubeconfig")
+    known = 'User \\"system:serviceaccount:mesh-kilo:kilo\\" cannot list resource \\"services\\"'
+    try:
+        wait_for("answer to Kilo's account", lambda: known in client.log.read_text())
+        # It may list nodes.
+        wait_for("nodes", lambda: 'Caches populated" type="*v1.Node"' in client.log.read_text())
+    finally:
+        client.stop()
 
 
 def request(node: str) -> str:
