@@ -27,6 +27,8 @@ PORT = 50000
 """Of apid: what talosctl adds to an endpoint without a port."""
 
 KUBERNETES_PORT = 6443
+FIRST = 11
+"""The last byte of the first node's address; the balancer's is one less."""
 
 FaultKind = Literal["slow", "hang", "refuse", "lose", "die", "perish"]
 """What a call meets: an answer late, no answer, a refusal, an answer that is lost on its way although all was done, the
@@ -186,11 +188,39 @@ def _free_network(count: int) -> str:
             try:
                 for number in range(count):
                     probe = probes.enter_context(socket.socket())
-                    probe.bind((f"{prefix}.{number + 11}", PORT))
+                    probe.bind((f"{prefix}.{number + FIRST}", PORT))
             except OSError:
                 continue
         return prefix
     raise NodesError(f"no loopback network has port {PORT} free")
+
+
+def _described(known: dict[str, Any], machines: Sequence[Machine]) -> dict[str, Any]:
+    """Return the description of a fleet with these machines too: those that are known stay where they are."""
+    nodes: dict[str, dict[str, Any]] = {node["name"]: node for node in known.get("nodes", [])}
+    fresh = [each for each in machines if each.name not in nodes]
+    if nodes:
+        prefix = known["balancer"].rpartition(":")[0].rpartition(".")[0]
+        first = 1 + max(int(node["listen"].rpartition(":")[0].rpartition(".")[2]) for node in nodes.values())
+    else:
+        prefix, first = _free_network(len(machines)), FIRST
+    for number, each in enumerate(fresh, start=first):
+        nodes[each.name] = {
+            "name": each.name,
+            "address": each.address or f"{prefix}.{number}",
+            "listen": f"{prefix}.{number}:{PORT}",
+            "talos": each.talos,
+            "installed": each.installed,
+            "memoryMiB": each.memory_mib,
+            "disks": list(each.disks),
+            "links": list(each.links),
+        }
+    return {
+        **known,
+        "nodes": list(nodes.values()),
+        "timings": known.get("timings", {}),
+        "balancer": f"{prefix}.{FIRST - 1}:{KUBERNETES_PORT}",
+    }
 
 
 class TalosNodes:
@@ -205,11 +235,11 @@ class TalosNodes:
         reachable_kubeconfig: bool = False,
         binary: Path | None = None,
     ) -> None:
-        """Describe a fleet, or with no machines take the one that the folder holds.
+        """Describe a fleet, add machines to the one that the folder holds, or with no machines take that as it is.
 
         Args:
             folder: Where it keeps its state.
-            machines: The machines, which get loopback addresses now.
+            machines: The machines, which get loopback addresses when their names are new.
             timings: How long things take; those not given are quick.
             reachable_kubeconfig: Whether the nodes' kubeconfigs name the balancer instead of the cluster's endpoint:
                 for settings whose endpoint leads nowhere here.
@@ -223,24 +253,11 @@ class TalosNodes:
         description = folder / "fleet.json"
         if machines:
             folder.mkdir(parents=True, exist_ok=True)
-            prefix = _free_network(len(machines))
-            nodes = [
-                {
-                    "name": each.name,
-                    "address": each.address or f"{prefix}.{number + 11}",
-                    "listen": f"{prefix}.{number + 11}:{PORT}",
-                    "talos": each.talos,
-                    "installed": each.installed,
-                    "memoryMiB": each.memory_mib,
-                    "disks": list(each.disks),
-                    "links": list(each.links),
-                }
-                for number, each in enumerate(machines)
-            ]
-            balancer = f"{prefix}.10:{KUBERNETES_PORT}"
-            spec = {"nodes": nodes, "timings": timings or {}, "balancer": balancer}
-            if reachable_kubeconfig:
-                spec["kubeconfigServer"] = f"https://{balancer}"
+            known = json.loads(description.read_text()) if description.exists() else {}
+            spec = _described(known, machines)
+            if timings is not None:
+                spec["timings"] = {**spec["timings"], **timings}
+            spec["kubeconfigServer"] = f"https://{spec['balancer']}" if reachable_kubeconfig else ""
             description.write_text(json.dumps(spec, indent=1))
         read = json.loads(description.read_text())
         self._nodes: list[dict[str, Any]] = read["nodes"]

@@ -10,7 +10,7 @@ import pytest
 from talos_cluster import CONTROL_PLANES, QUICK, WORKERS, Cluster
 
 from lab import tools
-from lab.talos.nodes import NodesError, TalosNodes, Timings
+from lab.talos.nodes import Machine, NodesError, TalosNodes, Timings
 
 pytestmark = pytest.mark.real
 
@@ -234,6 +234,43 @@ def test_the_last_member_cannot_leave(tmp_path: Path, talosctl: Path) -> None:
         single.wait("maintenance")
 
 
+def test_a_member_that_lost_its_data_joins_anew(cluster: Cluster) -> None:
+    before = cluster.nodes.node("cp-2").member
+    cluster.nodes.lose_etcd("cp-2")
+    cluster.nodes.wait("joined", lambda n: n["cp-2"].member not in ("", before) and n["cp-2"].ready)
+    cluster.wait_ready()
+    assert cluster.members("cp-1") == list(CONTROL_PLANES)
+    assert len(cluster.nodes.etcds()) == 1
+
+
+def test_a_node_that_the_network_does_not_reach_is_unavailable_and_no_member(cluster: Cluster) -> None:
+    cluster.nodes.trouble("cp-3", dark=True)
+    assert "refused" in cluster.run("-e", cluster.nodes.endpoint("cp-1"), "version", nodes=["cp-3"]).text
+    assert "unhealthy cluster" in cluster.run("etcd", "leave", nodes=["cp-2"]).text
+    boot = cluster.nodes.node("cp-3").bootID
+    cluster.nodes.trouble("cp-3", dark=False)
+    cluster.wait_ready()
+    assert cluster.nodes.node("cp-3").bootID == boot
+
+
+def test_a_full_disk_raises_etcds_alarm(cluster: Cluster) -> None:
+    assert "NOSPACE" not in cluster.do("etcd", "alarm", "list", nodes=["cp-1"])
+    cluster.nodes.trouble("cp-2", diskFull=True)
+    assert "NOSPACE" in cluster.do("etcd", "alarm", "list", nodes=["cp-1"])
+    ran = cluster.run("upgrade", "--image", INSTALLER, "--drain=false", nodes=["cp-2"])
+    assert "no space left on device" in ran.text
+
+
+def test_a_worker_waits_for_a_control_plane_that_signs_its_certificate(empty: Cluster) -> None:
+    empty.generate()
+    empty.apply_first("worker-1")
+    empty.nodes.wait("running", lambda n: n["worker-1"].phase == "running")
+    assert not empty.nodes.node("worker-1").online
+    empty.apply_first("cp-1")
+    empty.wait("running", "cp-1", "worker-1")
+    assert "v1.13.0" in empty.do("-e", empty.nodes.endpoint("cp-1"), "version", nodes=["worker-1"])
+
+
 def test_calls_meet_the_faults_that_wait_for_them(cluster: Cluster) -> None:
     nodes = cluster.nodes
     nodes.fault("refuse", "EtcdMemberList", "cp-1", code="Unavailable", text="try later")
@@ -243,6 +280,9 @@ def test_calls_meet_the_faults_that_wait_for_them(cluster: Cluster) -> None:
     nodes.fault("hang", "EtcdMemberList", "cp-1")
     with pytest.raises(subprocess.TimeoutExpired):
         cluster.run("etcd", "members", nodes=["cp-1"], timeout=2)
+
+    nodes.fault("slow", "EtcdMemberList", "cp-1", delay=200)
+    assert cluster.run("etcd", "members", nodes=["cp-1"]).code == 0
 
     # The answer is lost, and all was done.
     nodes.fault("lose", "EtcdLeaveCluster", "cp-3")
@@ -403,4 +443,9 @@ def test_a_folder_says_what_the_fleet_is(cluster: Cluster) -> None:
     with again:
         assert set(again.nodes()) == {*CONTROL_PLANES, *WORKERS}
         assert again.endpoint("cp-1") == cluster.nodes.endpoint("cp-1")
+    more = TalosNodes(cluster.nodes.folder, [Machine("cp-1"), Machine("worker-3")], binary=cluster.nodes.binary)
+    with more:
+        more.wait("there", lambda n: n["worker-3"].phase == "maintenance" and n["cp-1"].phase == "running")
+        assert more.endpoint("cp-1") == cluster.nodes.endpoint("cp-1")
+        assert len(set(map(more.endpoint, more.nodes()))) == 6
     cluster.nodes.start()

@@ -28,13 +28,14 @@ type Server struct {
 	next  int
 	last  time.Time
 	told  map[string]string
+	made  map[*fleet.Node]made // under the fleet's lock
 }
 
 const controlEvery = 100 * time.Millisecond
 
 // New returns a server; its listeners follow the fleet's control planes.
 func New(f *fleet.Fleet) *Server {
-	s := &Server{fleet: f, open: map[*fleet.Node]*http.Server{}, wants: map[*fleet.Node]bool{}, told: map[string]string{}}
+	s := &Server{fleet: f, open: map[*fleet.Node]*http.Server{}, wants: map[*fleet.Node]bool{}, told: map[string]string{}, made: map[*fleet.Node]made{}}
 	f.OnTick(s.tick)
 
 	return s
@@ -106,7 +107,11 @@ func (s *Server) tlsConfig(node *fleet.Node) (*tls.Config, error) {
 		err         error
 	)
 
-	s.fleet.Do(func() { certificate, pool, err = s.identity(node) })
+	s.fleet.Do(func() {
+		if pool, err = authorities(node); err == nil {
+			certificate, err = s.identity(node)
+		}
+	})
 
 	if err != nil {
 		return nil, err
@@ -118,16 +123,35 @@ func (s *Server) tlsConfig(node *fleet.Node) (*tls.Config, error) {
 	}, nil
 }
 
-func (s *Server) identity(node *fleet.Node) (*tls.Certificate, *stdx509.CertPool, error) {
+// authorities are those whose clients the node's API trusts.
+func authorities(node *fleet.Node) (*stdx509.CertPool, error) {
 	if !node.ControlPlane() {
-		return nil, nil, errors.New("no control plane")
+		return nil, errors.New("no control plane")
+	}
+
+	pool := stdx509.NewCertPool()
+	pool.AppendCertsFromPEM(node.Config().Cluster().IssuingCA().Crt)
+
+	for _, accepted := range node.Config().Cluster().AcceptedCAs() {
+		pool.AppendCertsFromPEM(accepted.Crt)
+	}
+
+	return pool, nil
+}
+
+// identity is the certificate of the node's API, made anew when its config changes or half its life is over.
+func (s *Server) identity(node *fleet.Node) (*tls.Certificate, error) {
+	const lifetime = 24 * time.Hour
+
+	if made := s.made[node]; made.certificate != nil && made.digest == node.Digest() && time.Since(made.at) < lifetime/2 {
+		return made.certificate, nil
 	}
 
 	cluster := node.Config().Cluster()
 
 	ca, err := x509.NewCertificateAuthorityFromCertificateAndKey(cluster.IssuingCA())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	names := append([]string{
@@ -154,22 +178,24 @@ func (s *Server) identity(node *fleet.Node) (*tls.Certificate, *stdx509.CertPool
 
 	pair, err := x509.NewKeyPair(ca,
 		x509.IPAddresses(ips), x509.DNSNames(dns), x509.CommonName("kube-apiserver"), x509.Organization("kube-master"),
-		x509.NotAfter(time.Now().Add(24*time.Hour)),
+		x509.NotAfter(time.Now().Add(lifetime)),
 		x509.KeyUsage(stdx509.KeyUsageDigitalSignature|stdx509.KeyUsageKeyEncipherment),
 		x509.ExtKeyUsage([]stdx509.ExtKeyUsage{stdx509.ExtKeyUsageServerAuth}),
 	)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
-	pool := stdx509.NewCertPool()
-	pool.AppendCertsFromPEM(cluster.IssuingCA().Crt)
+	s.made[node] = made{certificate: pair.Certificate, digest: node.Digest(), at: time.Now()}
 
-	for _, accepted := range cluster.AcceptedCAs() {
-		pool.AppendCertsFromPEM(accepted.Crt)
-	}
+	return pair.Certificate, nil
+}
 
-	return pair.Certificate, pool, nil
+// made is a certificate and the config that it was made for.
+type made struct {
+	certificate *tls.Certificate
+	digest      string
+	at          time.Time
 }
 
 // trusted says whether a caller showed a client certificate of the cluster.
@@ -180,7 +206,7 @@ func (s *Server) trusted(node *fleet.Node, r *http.Request) bool {
 
 	var pool *stdx509.CertPool
 
-	s.fleet.Do(func() { _, pool, _ = s.identity(node) }) //nolint:errcheck // then there is no pool
+	s.fleet.Do(func() { pool, _ = authorities(node) }) //nolint:errcheck // then there is no pool
 
 	if pool == nil {
 		return false
