@@ -200,6 +200,7 @@ class Command:
             arm_url=session.arm_url,
             blob_url=session.blob_url,
             oss_url=session.oss_url,
+            rpc_url=session.rpc_url,
             kubernetes_url=session.kubernetes_url,
             nameserver=session.nameserver,
         )

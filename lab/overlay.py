@@ -66,7 +66,15 @@ def names_to_make(text: str) -> dict[str, list[str]]:
 
 
 def overlay(
-    text: str, *, factory_url: str, arm_url: str, blob_url: str, oss_url: str, kubernetes_url: str, nameserver: str
+    text: str,
+    *,
+    factory_url: str,
+    arm_url: str,
+    blob_url: str,
+    oss_url: str,
+    rpc_url: str,
+    kubernetes_url: str,
+    nameserver: str,
 ) -> str:
     """Return a stack's configuration with the lab's addresses in its settings.
 
@@ -82,6 +90,8 @@ def overlay(
     _put(settings, ("azure", "endpoints"), "resourceManager", arm_url)
     _put(settings, ("azure", "endpoints"), "blob", blob_url)
     _put(settings, ("aliyun", "endpoints"), "oss", oss_url)
+    for service in ("ecs", "ess"):
+        _put(settings, ("aliyun", "endpoints"), service, rpc_url)
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31)
 
 

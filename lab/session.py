@@ -140,8 +140,8 @@ class Session:
 
     ``simulated`` are the providers to attach: one that is left out is looked for on PATH, as outside the lab.
     ``environment`` is for child processes. ``factory_url``, ``arm_url``, ``blob_url`` (with ``{account}`` in it),
-    ``oss_url``, ``kubernetes_url`` and ``nameserver`` are what a configuration must name in the place of the real
-    services.
+    ``oss_url``, ``rpc_url`` (ECS and Auto Scaling), ``kubernetes_url`` and ``nameserver`` are what a configuration must
+    name in the place of the real services.
     """
 
     def __init__(
@@ -154,7 +154,8 @@ class Session:
         self.places = places
         self.simulated = tuple(simulated)
         self.tools = tools
-        self.factory_url = self.arm_url = self.blob_url = self.oss_url = self.kubernetes_url = self.nameserver = ""
+        self.factory_url = self.arm_url = self.blob_url = self.oss_url = self.rpc_url = ""
+        self.kubernetes_url = self.nameserver = ""
         self.environment: dict[str, str] = {}
         self._say = say
         self._stack = ExitStack()
@@ -173,7 +174,7 @@ class Session:
         self._stack.close()
 
     def _start(self) -> None:
-        from .alicloud import OssServer  # noqa: PLC0415 - heavy, and of no use to the other commands
+        from .alicloud import OssServer, RpcServer  # noqa: PLC0415 - heavy, and of no use to the other commands
         from .azure import ArmServer, BlobServer, IdentityServer  # noqa: PLC0415
         from .dns_server import NameServer  # noqa: PLC0415
         from .kubernetes.api_server import ApiServer  # noqa: PLC0415
@@ -208,6 +209,10 @@ class Session:
         ports.bind("oss", oss.start)
         self._stack.callback(oss.stop)
         self.oss_url = oss.url
+        rpc = RpcServer(self.world)
+        ports.bind("rpc", rpc.start)
+        self._stack.callback(rpc.stop)
+        self.rpc_url = rpc.url
         apis = ApiServer(self.world)
         ports.bind("kubernetes", apis.open)
         self._stack.callback(apis.stop)

@@ -2,7 +2,7 @@
 
 import pulumi
 from hybrid_talos.aliyun_disk import AliyunZonePolicy
-from hybrid_talos.aliyun_image import AliyunImageArgs
+from hybrid_talos.aliyun_image_inputs import AliyunEndpoints, AliyunImageArgs
 from hybrid_talos.aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import AliyunAutoscalerArgs, ClusterAutoscaler, ClusterAutoscalerArgs
 from hybrid_talos.talos_image import Platform, TalosImage
@@ -23,7 +23,8 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     networks = sorted(aliyun.networks(), key=lambda net: net.name)
     by_name = {pool.name: pool for pool in aliyun.pools}
     tags = {**aliyun.tags, "hybrid-talos-cluster": settings.cluster.name}
-    regions = sorted({net.region for net in networks} | {aliyun.region})
+    # An image is for its region alone: each region that has a pool gets one, and its pools no other.
+    regions = sorted({net.region for net in networks})
     providers = {region: aliyun_provider(region, joined.checked) for region in regions}
     images = {region: _image(settings, region, providers[region], joined) for region in regions}
     pools: dict[str, AliyunWorkerPool] = {}
@@ -65,9 +66,21 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
 def _image(settings: Settings, region: str, provider: pulumi.ProviderResource, joined: Joined) -> TalosImage:
     aliyun = settings.aliyun
     assert aliyun is not None
-    target: AliyunImageArgs = {"region": region}
+    endpoints: AliyunEndpoints = {}
     if aliyun.endpoints.oss is not None:
-        target["endpoints"] = {"oss": aliyun.endpoints.oss}
+        endpoints["oss"] = aliyun.endpoints.oss
+    if aliyun.endpoints.ecs is not None:
+        endpoints["ecs"] = aliyun.endpoints.ecs
+    if aliyun.endpoints.ess is not None:
+        endpoints["ess"] = aliyun.endpoints.ess
+    target: AliyunImageArgs = {
+        "region": region,
+        "boot_mode": aliyun.image.boot_mode,
+        "experimental_metal": aliyun.image.experimental_metal,
+        "retain": settings.image.retain,
+        "endpoints": endpoints,
+        "tags": {**aliyun.tags, "hybrid-talos-cluster": settings.cluster.name},
+    }
     return TalosImage(
         f"image-aliyun-{region}",
         {**image_args(settings, Platform.ALIBABACLOUD), "aliyun": target},
@@ -136,6 +149,7 @@ def _pool_args(
         "image_id": image.image_id,
         "machine_config": joined.machine_config,
         "talos_version": settings.cluster.talos_version,
+        "experimental_metal": aliyun.image.experimental_metal,
         "public_ips": pool.public_ips,
         "labels": dict(sorted(pool.labels.items())),
         "taints": taint_args(pool.taints),

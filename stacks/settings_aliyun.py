@@ -5,6 +5,7 @@ from ipaddress import IPv4Network
 from typing import Annotated
 
 from hybrid_talos.aliyun_disk import AliyunDiskCategory, AliyunZonePolicy
+from hybrid_talos.aliyun_image_inputs import BootMode
 from pydantic import Field
 
 from .settings_base import Network, Patch, Section, TrustedUrl, form
@@ -24,6 +25,20 @@ class AliyunEndpoints(Section):
 
     oss: TrustedUrl | None = None
     """Object storage, such as https://oss-cn-hangzhou.aliyuncs.com."""
+    ecs: TrustedUrl | None = None
+    """Elastic Compute Service, such as https://ecs.cn-hangzhou.aliyuncs.com."""
+    ess: TrustedUrl | None = None
+    """Auto Scaling, such as https://ess.aliyuncs.com."""
+
+
+class AliyunImage(Section):
+    """What an image becomes on Alibaba Cloud."""
+
+    boot_mode: BootMode = BootMode.UEFI
+    """UEFI, or BIOS for instance types that know nothing else."""
+    experimental_metal: bool = False
+    """Take Talos' metal image, for Talos before 1.14. Experimental: such machines tell no provider id, so no autoscaler
+    can manage them."""
 
 
 class AliyunPool(Section):
@@ -85,6 +100,8 @@ class AliyunSettings(Section):
     """Range of the network of the pools."""
     pools: tuple[AliyunPool, ...] = Field(min_length=1)
     """The pools."""
+    image: AliyunImage = AliyunImage()
+    """What the image becomes; what it is made of stands in the section image."""
     endpoints: AliyunEndpoints = AliyunEndpoints()
     """Addresses of services, where they are not the region's usual ones."""
     tags: AliyunTags = {}

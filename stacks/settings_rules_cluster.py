@@ -47,11 +47,22 @@ def _versions(tree: Tree) -> Iterator[Problem]:
 
 
 def _alibaba_version(tree: Tree) -> Iterator[Problem]:
-    if tree.aliyun is not None and not supports_alibaba(tree.cluster.talos_version):
+    if tree.aliyun is None:
+        return
+    if tree.aliyun.image.experimental_metal:
+        # Without provider ids the autoscaler takes each machine for one that never joined, and deletes it.
+        if tree.autoscaler is not None and tree.autoscaler.aliyun is not None:
+            yield Problem(
+                "aliyun.image.experimentalMetal",
+                "such machines tell no provider id, so the autoscaler would delete them: take autoscaler.aliyun away "
+                "and set minSize to the machines that you want, or use Talos 1.14",
+            )
+    elif not supports_alibaba(tree.cluster.talos_version):
         yield Problem(
             "cluster.talosVersion",
             f"pools on Alibaba Cloud need Talos 1.14 or later, not {tree.cluster.talos_version}: older ones have no "
-            "image for its machines and give the nodes no id that the autoscaler knows",
+            "image for its machines and give the nodes no id that the autoscaler knows (an experimental way around it, "
+            "without autoscaler: aliyun.image.experimentalMetal)",
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .aliyun_disk import AliyunDiskCategory, AliyunZonePolicy
-    from .aliyun_image import AliyunEndpoints, AliyunImageArgs, BootMode
+    from .aliyun_image_inputs import AliyunEndpoints, AliyunImageArgs, BootMode
     from .aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
     from .arch import Arch
     from .autoscaler_deployment import AutoscalerDeployment
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "AliyunAutoscalerArgs": "cluster_autoscaler",
     "AliyunDiskCategory": "aliyun_disk",
-    "AliyunEndpoints": "aliyun_image",
-    "AliyunImageArgs": "aliyun_image",
+    "AliyunEndpoints": "aliyun_image_inputs",
+    "AliyunImageArgs": "aliyun_image_inputs",
     "AliyunWorkerPool": "aliyun_worker_pool",
     "AliyunWorkerPoolArgs": "aliyun_worker_pool",
     "AliyunZonePolicy": "aliyun_disk",
@@ -65,7 +65,7 @@ _MODULES = {
     "AzureWorkerPoolArgs": "azure_worker_pool",
     "BondArgs": "machine_links",
     "BondMode": "machine_links",
-    "BootMode": "aliyun_image",
+    "BootMode": "aliyun_image_inputs",
     "CapacityGuardArgs": "azure_capacity",
     "ClusterAutoscaler": "cluster_autoscaler",
     "ClusterAutoscalerArgs": "cluster_autoscaler",

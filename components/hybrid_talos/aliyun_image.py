@@ -1,71 +1,31 @@
-"""The Alibaba half of TalosImage: a private bucket, the uploaded qcow2, and the image imported from it."""
+"""The Alibaba half of TalosImage: a private bucket, an image that goes through it, and what cleans up.
 
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, NotRequired, TypedDict
+    bucket <- retention <- image <- pools
+
+That order holds for a destroy, too, from right to left. The image is kept by the cloud when it leaves the state, so
+that machines go on and pools can go back to it; the retention is what deletes it. Why the import is no
+`alicloud.ecs.ImageImport`: docs/adr/0003-images-that-are-adopted.md.
+"""
 
 import pulumi
 import pulumi_alicloud as alicloud
-from pydantic import Field
 
-from ._contract import Shape
+from ._contract import BadInputs
+from .aliyun_image_inputs import AliyunShape, BootMode
+from .aliyun_image_resources import AliyunCustomImage, AliyunImageRetention
 from .azure_image_names import short_hash
 from .image_assets import content_name
-from .image_upload import AliyunOssObject, ImageSource
+from .image_upload import ImageSource
 from .schematic import schematic_id
 
 
-class BootMode(StrEnum):
-    """How instances boot the image."""
-
-    UEFI = "UEFI"
-    """By UEFI, as current instance types do."""
-    BIOS = "BIOS"
-    """By BIOS, for instance types that know nothing else."""
-
-
-class AliyunEndpoints(TypedDict):
-    """Where Alibaba Cloud is reached."""
-
-    oss: NotRequired[str]
-    """OSS endpoint; `{region}` in it stands for the region. Default: the region's public endpoint."""
-
-
-class AliyunImageArgs(TypedDict):
-    """Where the image of an Alibaba Cloud pool is kept."""
-
-    region: str
-    """Region of bucket and image, the one of the alicloud provider given to this component."""
-    boot_mode: NotRequired[BootMode]
-    """How instances boot. Default: UEFI."""
-    endpoints: NotRequired[AliyunEndpoints]
-    """Addresses that are not the region's public ones."""
-    tags: NotRequired[pulumi.Input[Mapping[str, pulumi.Input[str]]]]
-    """Tags for the bucket."""
-
-
-class EndpointsShape(Shape):
-    """Plain half of AliyunEndpoints."""
-
-    oss: str = Field(default="https://oss-{region}.aliyuncs.com", pattern=r"^https?://")
-
-
-class AliyunShape(Shape):
-    """Plain half of AliyunImageArgs; the fields of type Any are Inputs, which are not looked at."""
-
-    region: str = Field(pattern=r"^[a-z]{2}-[a-z0-9-]+$")
-    boot_mode: BootMode = BootMode.UEFI
-    endpoints: EndpointsShape = EndpointsShape()
-    tags: Any = None
-
-
-def image_name(version: str, arch: str, schematic: str, bucket: str) -> str:
+def image_name(content: str, boot_mode: BootMode, bucket: str) -> str:
     """Return a name for the image: unique among its account's images, and another one for other content.
 
     ECS wants 2 to 128 letters, digits, `.`, `:`, `_` and `-`, beginning with a letter. Bucket names are unique
     in all of Alibaba Cloud, so that two clusters of one account do not ask for the same name.
     """
-    return f"talos-{version}-{arch}-{schematic[:12]}-{short_hash(bucket, 8)}"
+    return f"{content}-{boot_mode.value.lower()}-{short_hash(bucket, 8)}"
 
 
 def build_aliyun_image(
@@ -74,6 +34,16 @@ def build_aliyun_image(
     """Declare the image's resources and return the id of the custom image."""
     child = pulumi.ResourceOptions(parent=parent)
     schematic, version = schematic_id(source["schematic"]), source["talos_version"].removeprefix("v")
+    platform = "metal" if shape.experimental_metal else "alibabacloud"
+    content = content_name(platform, arch, version, source["content"])
+    own_tags = pulumi.Output.from_input(shape.tags or {})
+    if shape.experimental_metal:
+        pulumi.log.warn(
+            "aliyun.experimental_metal: EXPERIMENTAL, tried on no real ECS: the machines boot Talos' metal image, "
+            "which reads its user data without a token and tells no provider id: keep the metadata service open to "
+            "requests without tokens, and let no autoscaler manage them. Talos 1.14 needs none of this",
+            parent,
+        )
 
     bucket = alicloud.oss.Bucket(
         f"{name}-bucket",
@@ -81,47 +51,72 @@ def build_aliyun_image(
         # What an upload that was killed leaves behind must not keep the bucket from being deleted.
         force_destroy=True,
         lifecycle_rules=[{"enabled": True, "prefix": "", "abort_multipart_uploads": [{"days": 1}]}],
-        tags=shape.tags,
+        tags=own_tags,
         opts=child,
     )
-    private = alicloud.oss.BucketAcl(f"{name}-acl", bucket=bucket.id, acl="private", opts=child)
-    uploaded = AliyunOssObject(
-        f"{name}-upload",
+    private = alicloud.oss.BucketAcl(
+        f"{name}-acl",
+        bucket=pulumi.Output.all(bucket.id, _provider_region(parent)).apply(
+            lambda known: _in_region(name, shape.region, *known)
+        ),
+        acl="private",
+        opts=child,
+    )
+    # The name says all that the content depends on, so that other content is another image and another object.
+    key = f"{content}.qcow2"
+    called = bucket.id.apply(lambda found: image_name(_short(content), shape.boot_mode, found))
+    retention = AliyunImageRetention(
+        f"{name}-retention",
         region=shape.region,
         bucket=bucket.id,
-        # The name says all that the content depends on, so that other content is another object.
-        key=f"{content_name('alibabacloud', arch, version, source['content'])}.qcow2",
-        endpoint=shape.endpoints.oss,
-        source=source,
+        current=called,
+        current_key=key,
+        retain=shape.retain,
+        access=shape.access,
         # The bucket is to be private before anything is in it.
         opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=[private])),
     )
-    image = alicloud.ecs.ImageImport(
-        f"{name}-import",
-        image_name=bucket.id.apply(lambda found: image_name(version, arch, source["content"], found)),
+    image = AliyunCustomImage(
+        f"{name}-image",
+        region=shape.region,
+        bucket=bucket.id,
+        key=key,
+        image_name=called,
         description=f"Talos Linux {version}, schematic {schematic}",
-        architecture="x86_64",
-        os_type="linux",
-        platform="Others Linux",
         boot_mode=shape.boot_mode.value,
-        # Instance types of the newer generations attach disks by NVMe, which Talos' kernel has built in.
-        features={"nvme_support": "supported"},
-        disk_device_mappings=[
-            {
-                "format": "qcow2",
-                "oss_bucket": bucket.id,
-                "oss_object": uploaded.key,
-                # Read from the image: it differs between Talos releases, and less than that is refused.
-                "disk_image_size": uploaded.disk_gib.apply(int),
+        tags=pulumi.Output.all(own_tags, bucket.id).apply(
+            lambda known: {
+                **known[0],
+                "hybrid-talos-image": known[1],
+                "talos-version": version,
+                "talos-schematic": schematic,
+                "talos-content": f"{platform}-{source['content']}",
+                "talos-boot": shape.boot_mode.value,
             }
-        ],
-        # Every input of an import makes a new image: it is made, the pools move to it, and only then is the old one
-        # deleted. That order is the engine's own, so nothing is retained or protected here.
-        opts=pulumi.ResourceOptions.merge(
-            child,
-            # Imports may take longer than the 20 minutes that the provider waits by default.
-            pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1h")),
         ),
+        source=source,
+        access=shape.access,
+        # What the cloud keeps when it leaves the state; the retention deletes it, and must be destroyed after it.
+        opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(retain_on_delete=True, depends_on=[retention])),
     )
-    image_id: pulumi.Output[str] = image.id
-    return image_id
+    return image.image_id
+
+
+def _short(content: str) -> str:
+    """Return the name of a content with the first digits of its digest, which leave room in an image's name."""
+    stem, _, digest = content.rpartition("-")
+    return f"{stem}-{digest[:12]}"
+
+
+def _provider_region(parent: pulumi.Resource) -> pulumi.Output[str | None]:
+    provider = parent.get_provider("alicloud:oss/bucket:Bucket")
+    return pulumi.Output.from_input(getattr(provider, "region", None))
+
+
+def _in_region(name: str, region: str, bucket: str, provider_region: str | None) -> str:
+    if provider_region is not None and provider_region != region:
+        raise BadInputs(
+            f"TalosImage '{name}': aliyun.region: is {region}, but the alicloud provider given to it works in "
+            f"{provider_region}; give one of {region}"
+        )
+    return bucket

@@ -1,144 +1,96 @@
-"""The work of AliyunOssObject: a qcow2 from the factory into an OSS bucket, nothing on disk.
+"""A qcow2 in an OSS bucket, streamed there in parts, nothing on disk, and gone on with when a run was killed.
 
-A multipart upload is not there to be seen before it is completed, so half an object cannot exist. When it
-is complete it is tagged with the digest and the size of the disk inside; an object without those tags is
-from a run that was killed in between, and is written anew. Parts of runs that were killed are removed before
-a new upload begins; the bucket's lifecycle rule does the same after a day. Whoever uploads or adopts the object
-leaves a claim among its tags, and only the last one deletes it: where a replacement is forced (`pulumi up
---replace`), old and new are one object.
+A multipart upload is not there to be seen before it is completed, so half an object cannot exist. The next run finds
+the parts that are there, reads the image again, and sends what is missing: the ETag of a part is the MD5 of its
+content, so a part is only kept when it is what would be sent (help.aliyun.com "UploadPart"). An object that is whole
+is read against its CRC64 and kept. What OSS takes in is checked against its CRC64 by the client.
 """
 
 import functools
-import ipaddress
-import logging
-import uuid
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import alibabacloud_oss_v2 as oss
-from alibabacloud_credentials.client import Client as CredentialClient
-from alibabacloud_credentials.exceptions import CredentialException
-from alibabacloud_oss_v2.credentials import Credentials
-from alibabacloud_oss_v2.exceptions import BaseError, OperationError, ServiceError
-from alibabacloud_oss_v2.types import CredentialsProvider
-from pulumi.dynamic import DiffResult
+from alibabacloud_oss_v2.crc import Crc64
+from alibabacloud_oss_v2.exceptions import BaseError, OperationError
 
-from .image_source import FOUND, Properties, diff_of, open_image, pin_problem
+from .aliyun_api import Properties
+from .aliyun_oss_client import oss_client, oss_errors, unless_gone
+from .image_download import Image
+from .image_source import open_image
 from .parallel import run_all
 from .qcow2 import Qcow2
-from .work_provider import WorkError
 
 PART = 8 * 1024 * 1024
 """Bytes of a part; OSS takes 10,000 of them (help.aliyun.com, OSS multipart upload)."""
 _WORKERS = 4
-_KEY = ("region", "bucket", "key")
-_GONE = ("NoSuchKey", "NoSuchBucket")
+
+Parts = dict[int, tuple[str, int]]
+"""Parts that OSS has, by number: ETag and size."""
 
 
-def check(news: Properties) -> dict[str, str]:
-    """Return what is wrong with the inputs."""
-    endpoint = news.get("endpoint")
-    if isinstance(endpoint, str) and urlsplit(endpoint).scheme not in ("https", "http"):
-        return {"endpoint": "must begin with https:// or http://"}
-    return {}
+def store(props: Properties) -> Properties:
+    """Bring the image into the bucket, unless it is there; return `disk_gib`, `sha256` and `asset`."""
+    with oss_errors(props):
+        client = oss_client(props)
+        head = _head(client, props)
+        found = None if head is None else _same(props, head)
+        return _upload(client, props) if found is None else found
 
 
-def diff(olds: Properties, news: Properties) -> DiffResult:
-    """Another object is another resource; another address of the same object is only recorded."""
-    return diff_of(_KEY, ("endpoint",), olds, news)
+def stored(props: Properties) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the keys of the bucket's objects, and key and id of each upload; nothing when the bucket is gone."""
+    keys: list[str] = []
+    uploads: list[tuple[str, str]] = []
+    with oss_errors(props), unless_gone():
+        client, bucket = oss_client(props), props["bucket"]
+        for page in client.list_objects_v2_paginator().iter_page(oss.ListObjectsV2Request(bucket=bucket)):
+            keys += [item.key for item in page.contents or ()]
+        uploads = _uploads(client, bucket)
+    return keys, uploads
 
 
-def create(props: Properties) -> tuple[str, Properties]:
-    """Upload the image, or adopt the object when an earlier run finished it."""
-    claim = {"claim": uuid.uuid4().hex}
-    with _errors(props):
-        client = _client(props)
-        found = _found(_tags(client, props))
-        if found is None:
-            found = _upload(client, props)
-        elif problem := pin_problem(props, found):
-            raise WorkError(problem)
-        _tag(client, props, {**found, **claim})
-    return "/".join(props[key] for key in _KEY), {**props, **found, **claim}
+def remove(props: Properties, key: str) -> None:
+    """Delete an object; one that is gone already is no error."""
+    with oss_errors(props), unless_gone():
+        oss_client(props).delete_object(oss.DeleteObjectRequest(bucket=props["bucket"], key=key))
 
 
-def read(props: Properties) -> Properties | None:
-    """Return the resource as it is; None when the object is gone or was never finished."""
-    with _errors(props):
-        found = _found(_tags(_client(props), props))
-    return None if found is None else {**props, **found}
+def abort(props: Properties, key: str, upload: str) -> None:
+    """Forget an upload and its parts; one that is gone already is no error."""
+    with oss_errors(props):
+        _abort(oss_client(props), {"bucket": props["bucket"], "key": key}, upload)
 
 
-def update(olds: Properties, news: Properties) -> Properties:
-    """Record the new address; the object stays as it is."""
-    return {**news, **{key: olds.get(key) for key in ("disk_gib", *FOUND, "claim")}}
+def clear(props: Properties) -> None:
+    """Remove the image's object and its uploads, once nothing needs them any more."""
+    remove(props, props["key"])
+    for key, upload in stored(props)[1]:
+        if key == props["key"]:
+            abort(props, key, upload)
 
 
-def delete(props: Properties) -> None:
-    """Delete the object, unless something else claimed it since."""
-    with _errors(props), _unless_gone():
-        client = _client(props)
-        if _tags(client, props).get("claim") == props.get("claim"):
-            client.delete_object(oss.DeleteObjectRequest(bucket=props["bucket"], key=props["key"]))
+def _head(client: Any, props: Properties) -> Any:
+    with unless_gone():
+        return client.head_object(oss.HeadObjectRequest(bucket=props["bucket"], key=props["key"]))
+    return None
 
 
-class _DefaultChain(CredentialsProvider):  # type: ignore[misc]
-    """Hands the default chain of alibabacloud-credentials (ALIBABA_CLOUD_*, OIDC, profile, role) to OSS."""
+def _same(props: Properties, head: Any) -> Properties | None:
+    """Return what is known of the object that is there; None when it is not what would be sent.
 
-    def __init__(self) -> None:
-        # The chain logs the traceback of each link that fails to stderr, where the engine shows all of it.
-        logging.getLogger("credentials").setLevel(logging.CRITICAL)
-        self._chain = CredentialClient()
-        # Asked here, once, so that an identity that is not there is no OSS request that is tried again.
-        self._chain.get_credential()
-
-    def get_credentials(self) -> Credentials:
-        found = self._chain.get_credential()
-        return Credentials(found.access_key_id, found.access_key_secret, found.security_token or None)
-
-
-def _client(props: Properties) -> Any:
-    config = oss.config.load_default()
-    config.region = props["region"]
-    config.endpoint = props["endpoint"].replace("{region}", props["region"])
-    config.credentials_provider = _DefaultChain()
-    # An address has no subdomains to put the bucket's name into.
-    config.use_path_style = _is_address(config.endpoint)
-    config.readwrite_timeout = 120
-    return oss.Client(config)
-
-
-def _is_address(endpoint: str) -> bool:
-    host = urlsplit(endpoint).hostname or ""
-    with suppress(ValueError):
-        ipaddress.ip_address(host)
-        return True
-    return host == "localhost"
-
-
-def _tags(client: Any, props: Properties) -> dict[str, str]:
-    """Return the tags of the object; none when it is not there."""
-    with _unless_gone():
-        answer = client.get_object_tagging(oss.GetObjectTaggingRequest(bucket=props["bucket"], key=props["key"]))
-        return {tag.key: tag.value for tag in (answer.tag_set and answer.tag_set.tags) or ()}
-    return {}
-
-
-def _tag(client: Any, props: Properties, tags: Properties) -> None:
-    pairs = [oss.Tag(key=key, value=str(value)) for key, value in tags.items()]
-    client.put_object_tagging(
-        oss.PutObjectTaggingRequest(
-            bucket=props["bucket"], key=props["key"], tagging=oss.Tagging(tag_set=oss.TagSet(tags=pairs))
-        )
-    )
-
-
-def _found(tags: dict[str, str]) -> Properties | None:
-    if "sha256" not in tags or not tags.get("disk_gib", "").isdecimal():
-        return None
-    return {"disk_gib": int(tags["disk_gib"]), **{key: tags.get(key, "") for key in FOUND}}
+    It is from a run that was killed after its last part. Only the download is done again.
+    """
+    with open_image(props) as image:
+        qcow2, crc, size = Qcow2(image.unpacked()), Crc64(0), 0
+        for chunk in qcow2.chunks():
+            crc.update(chunk)
+            size += len(chunk)
+        image.verify()
+        same = size == head.content_length and str(int(crc.sum64())) == str(head.hash_crc64)
+        return _found(qcow2, image) if same else None
 
 
 def _upload(client: Any, props: Properties) -> Properties:
@@ -148,39 +100,86 @@ def _upload(client: Any, props: Properties) -> Properties:
         parts = _parts(qcow2.chunks())
         # The first part is taken before the upload begins: what is no qcow2 leaves nothing behind.
         first = next(parts)
-        _abort_leftovers(client, target)
-        upload = client.initiate_multipart_upload(
-            oss.InitiateMultipartUploadRequest(**target, content_type="application/octet-stream")
-        ).upload_id
+        upload, there = _begin(client, target)
         try:
-            done = run_all(_jobs(client, target, upload, first, parts), workers=_WORKERS)
+            done = run_all(_jobs(client, target, upload, there, first, parts), workers=_WORKERS)
             image.verify()
             client.complete_multipart_upload(
                 oss.CompleteMultipartUploadRequest(
-                    **target,
-                    upload_id=upload,
-                    complete_multipart_upload=oss.CompleteMultipartUpload(parts=done),
+                    **target, upload_id=upload, complete_multipart_upload=oss.CompleteMultipartUpload(parts=done)
                 )
             )
-        except BaseException:
-            with suppress(BaseError):
-                client.abort_multipart_upload(oss.AbortMultipartUploadRequest(**target, upload_id=upload))
+        except OperationError:
+            # OSS failed, not the image: the parts stay for the next run. What never comes to one is cleared by the
+            # retention, and by the bucket's lifecycle rule.
             raise
-        return {"disk_gib": qcow2.disk_gib, "sha256": image.sha256, "asset": image.name}
+        except Exception:
+            with suppress(BaseError):
+                _abort(client, target, upload)
+            raise
+        return _found(qcow2, image)
+
+
+def _found(qcow2: Qcow2, image: Image) -> Properties:
+    return {"disk_gib": qcow2.disk_gib, "sha256": image.sha256, "asset": image.name}
+
+
+def _begin(client: Any, target: dict[str, str]) -> tuple[str, Parts]:
+    """Return the upload to go on with and its parts, or a new one; all other uploads of the bucket are aborted."""
+    mine: tuple[str, Parts] | None = None
+    for key, upload in _uploads(client, target["bucket"]):
+        found: Parts = {}
+        if key == target["key"]:
+            with unless_gone():
+                request = oss.ListPartsRequest(**target, upload_id=upload)
+                for page in client.list_parts_paginator().iter_page(request):
+                    for part in page.parts or ():
+                        found[int(part.part_number)] = (_etag(part.etag), int(part.size))
+            if mine is None or len(found) > len(mine[1]):
+                if mine is not None:
+                    _abort(client, target, mine[0])
+                mine = (upload, found)
+                continue
+        _abort(client, {**target, "key": key}, upload)
+    if mine is not None:
+        return mine
+    request = oss.InitiateMultipartUploadRequest(**target, content_type="application/octet-stream")
+    return client.initiate_multipart_upload(request).upload_id, {}
+
+
+def _uploads(client: Any, bucket: str) -> list[tuple[str, str]]:
+    request = oss.ListMultipartUploadsRequest(bucket=bucket)
+    pages = client.list_multipart_uploads_paginator().iter_page(request)
+    return [(item.key, item.upload_id) for page in pages for item in page.uploads or ()]
+
+
+def _abort(client: Any, target: dict[str, str], upload: str) -> None:
+    with unless_gone():
+        client.abort_multipart_upload(oss.AbortMultipartUploadRequest(**target, upload_id=upload))
 
 
 def _jobs(
-    client: Any, target: dict[str, str], upload: str, first: bytes, rest: Iterator[bytes]
+    client: Any, target: dict[str, str], upload: str, there: Parts, first: bytes, rest: Iterator[bytes]
 ) -> Iterator[Callable[[], Any]]:
     number, part = 1, first
     while part:
-        yield functools.partial(_upload_part, client, target, upload, number, part)
+        yield functools.partial(_put, client, target, upload, number, part, there.get(number))
         number, part = number + 1, next(rest, b"")
 
 
-def _upload_part(client: Any, target: dict[str, str], upload: str, number: int, body: bytes) -> Any:
+def _put(
+    client: Any, target: dict[str, str], upload: str, number: int, body: bytes, there: tuple[str, int] | None
+) -> Any:
+    if there is not None and there[1] == len(body):
+        digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
+        if _etag(there[0]) == digest:
+            return oss.UploadPart(part_number=number, etag=f'"{digest.upper()}"')
     answer = client.upload_part(oss.UploadPartRequest(**target, upload_id=upload, part_number=number, body=body))
     return oss.UploadPart(part_number=number, etag=answer.etag)
+
+
+def _etag(text: str) -> str:
+    return text.strip('"').lower()
 
 
 def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -192,55 +191,3 @@ def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
             del pending[:PART]
     if pending:
         yield bytes(pending)
-
-
-def _abort_leftovers(client: Any, target: dict[str, str]) -> None:
-    found = client.list_multipart_uploads(
-        oss.ListMultipartUploadsRequest(bucket=target["bucket"], prefix=target["key"])
-    )
-    for left in found.uploads or ():
-        with _unless_gone():
-            client.abort_multipart_upload(
-                oss.AbortMultipartUploadRequest(bucket=target["bucket"], key=left.key, upload_id=left.upload_id)
-            )
-
-
-def _service_error(error: OperationError) -> ServiceError | None:
-    inner = error.unwrap()
-    return inner if isinstance(inner, ServiceError) else None
-
-
-@contextmanager
-def _unless_gone() -> Iterator[None]:
-    try:
-        yield
-    except OperationError as error:
-        service = _service_error(error)
-        if service is None or service.code not in (*_GONE, "NoSuchUpload"):
-            raise
-
-
-@contextmanager
-def _errors(props: Properties) -> Iterator[None]:
-    where = f"OSS bucket {props['bucket']} in {props['region']}"
-    try:
-        yield
-    except CredentialException:
-        raise WorkError(
-            f"{where}: no Alibaba Cloud identity was found; set ALIBABA_CLOUD_ACCESS_KEY_ID and "
-            "ALIBABA_CLOUD_ACCESS_KEY_SECRET, or ALIBABA_CLOUD_ROLE_ARN with an OIDC token"
-        ) from None
-    except OperationError as error:
-        service = _service_error(error)
-        if service is None:
-            raise WorkError(
-                f"{where}: {props['endpoint']} cannot be reached; check the network and aliyun.endpoints.oss"
-            ) from None
-        if service.status_code == 403:
-            raise WorkError(
-                f"{where}: this identity may not do that ({service.code}); it needs oss:PutObject, oss:GetObject, "
-                "oss:DeleteObject, oss:AbortMultipartUpload, oss:ListParts and the object tagging actions on it"
-            ) from None
-        raise WorkError(f"{where}: {service.code} ({service.status_code})") from None
-    except BaseError as error:
-        raise WorkError(f"{where}: {type(error).__name__}") from None

@@ -59,6 +59,9 @@ class AliyunWorkerPoolArgs(TypedDict):
     """Talos worker configuration of the cluster. Treated as a secret."""
     talos_version: str
     """Talos version of the image, 1.14 or later: earlier ones do not know Alibaba Cloud."""
+    experimental_metal: NotRequired[bool]
+    """True for an image that was made with `aliyun.experimental_metal`, which also earlier versions have. Its machines
+    tell no provider id. Default false."""
     vpc_cidr: NotRequired[pulumi.Input[str]]
     """IPv4 range of the VPC, whose machines may then reach the Talos API, the kubelet and the CNI here. Needed as soon
     as pools share a VPC. Default: the ranges of `zones` only."""
@@ -99,6 +102,7 @@ LONGEST_NAME = 40
 
 class _Shape(PoolShape):
     region: str
+    experimental_metal: bool = False
     zones: Mapping[str, Cidr] = Field(min_length=1)
     instance_types: tuple[str, ...] = Field(min_length=1, max_length=10)
     max_size: int = Field(ge=1, le=MOST_MACHINES)
@@ -122,14 +126,14 @@ class _Shape(PoolShape):
             raise ValueError("must be the id of a region, such as cn-hangzhou")
         return region
 
-    @field_validator("talos_version")
-    @classmethod
-    def _knows_the_platform(cls, version: str) -> str:
-        if not supports_alibaba(version):
+    @model_validator(mode="after")
+    def _knows_the_platform(self) -> "_Shape":
+        if not self.experimental_metal and not supports_alibaba(self.talos_version):
             raise ValueError(
-                f"Talos {version} does not know Alibaba Cloud: {FIRST_TALOS_WITH_ALIBABA} is the first that does"
+                f"talos_version: Talos {self.talos_version} does not know Alibaba Cloud: {FIRST_TALOS_WITH_ALIBABA} is "
+                "the first that does"
             )
-        return version
+        return self
 
     @field_validator("instance_types")
     @classmethod

@@ -47,6 +47,11 @@ def disk_assets(platform: str, arch: str, *, secure_boot: bool = False) -> tuple
     return tuple(f"{platform}-{arch}{_secure(secure_boot)}.{form}" for form in _FORMS.get(platform, ()))
 
 
+def metal_assets(arch: str) -> tuple[str, ...]:
+    """Return the file names of the metal image that stands in for Alibaba Cloud's own, most wanted first."""
+    return tuple(f"metal-{arch}.{form}" for form in _FORMS["alibabacloud"])
+
+
 def form_of(name: str) -> tuple[DiskFormat, Compression] | None:
     """Return what a file's name, path or URL says of its form; None when it says nothing."""
     endings = unquote(urlsplit(name).path).lower().rsplit("/", 1)[-1].split(".")[1:]
@@ -98,8 +103,13 @@ def tag(version: str) -> str:
     return f"v{version.removeprefix('v')}"
 
 
-def platform_problem(platform: str, arch: str, version: str, *, secure_boot: bool = False) -> str | None:
-    """Return why a platform cannot boot this architecture, Talos version or kind of image; None when it can."""
+def platform_problem(
+    platform: str, arch: str, version: str, *, secure_boot: bool = False, on_metal: bool = False
+) -> str | None:
+    """Return why a platform cannot boot this architecture, Talos version or kind of image; None when it can.
+
+    ``on_metal``: the image is that of the metal platform, which any Talos has.
+    """
     if platform != "alibabacloud":
         return None
     if secure_boot:
@@ -112,13 +122,15 @@ def platform_problem(platform: str, arch: str, version: str, *, secure_boot: boo
             f"arch: {arch} images cannot be imported into Alibaba Cloud: ImageImport takes x86_64 and i386 "
             "only; use amd64 instance types there"
         )
+    if on_metal:
+        return None
     number, _, stage = version.removeprefix("v").partition("-")
     major, minor, patch = (int(part) for part in number.split("."))
     early = stage.startswith("alpha.") or stage in ("beta.0", "beta.1")
     if (major, minor) < (1, 14) or ((major, minor, patch) == (1, 14, 0) and early):
         return (
             f"talos_version: {version} has no alibabacloud platform; the first with it is 1.14.0 "
-            "(siderolabs/talos platform/alibabacloud)"
+            "(siderolabs/talos platform/alibabacloud); aliyun.experimental_metal is a way around it"
         )
     return None
 

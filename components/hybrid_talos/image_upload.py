@@ -2,7 +2,7 @@
 
 The providers here are shells whose module and names stand in every state that has one: they are never
 renamed or moved, and hold no code (docs/adr/0001-custom-resources.md). The work is in azure_page_blob and
-aliyun_oss_object. This module is imported by Pulumi's dynamic provider and must stay light.
+factory_schematic. This module is imported by Pulumi's dynamic provider and must stay light.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,12 +46,6 @@ class AzurePageBlobProvider(WorkProvider):
     """Shell of AzurePageBlob."""
 
     work: ClassVar[str] = "azure_page_blob"
-
-
-class AliyunOssObjectProvider(WorkProvider):
-    """Shell of AliyunOssObject."""
-
-    work: ClassVar[str] = "aliyun_oss_object"
 
 
 class FactorySchematicProvider(WorkProvider):
@@ -133,40 +127,3 @@ class AzurePageBlob(dynamic.Resource, module="image", name="AzurePageBlob"):
             "sha256": None,
         }
         super().__init__(AzurePageBlobProvider(), name, props, opts)
-
-
-class AliyunOssObject(dynamic.Resource, module="image", name="AliyunOssObject"):
-    """A qcow2 from the factory in an OSS bucket. Named for its content: other content is another object."""
-
-    key: pulumi.Output[str]
-    """Key of the object, known when the object is complete."""
-    disk_gib: pulumi.Output[float]
-    """Whole GiB that hold the disk inside."""
-    asset: pulumi.Output[str]
-    """File name of the asset that the image came from."""
-    sha256: pulumi.Output[str]
-    """SHA-256 of what was downloaded, packed as it came."""
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        region: str,
-        bucket: pulumi.Input[str],
-        key: str,
-        endpoint: str,
-        source: ImageSource,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Upload ``source`` to ``key``. ``endpoint`` is OSS in that region, or a pattern with `{region}`."""
-        props = {
-            **source,
-            "region": region,
-            "bucket": bucket,
-            "key": key,
-            "endpoint": endpoint,
-            "disk_gib": None,
-            "asset": None,
-            "sha256": None,
-        }
-        super().__init__(AliyunOssObjectProvider(), name, props, opts)

@@ -9,7 +9,8 @@ import pulumi
 from pydantic import Field, field_validator, model_validator
 
 from ._contract import Shape, check
-from .aliyun_image import AliyunImageArgs, AliyunShape, build_aliyun_image
+from .aliyun_image import build_aliyun_image
+from .aliyun_image_inputs import METAL_CONFIG, AliyunImageArgs, AliyunShape
 from .arch import Arch
 from .azure_image import build_azure_image
 from .azure_image_inputs import AzureImageArgs, AzureShape
@@ -19,6 +20,7 @@ from .image_assets import (
     file_problem,
     installer_ref,
     iso_url,
+    metal_assets,
     platform_problem,
     pxe_url,
 )
@@ -105,6 +107,23 @@ class _Shape(Shape):
     azure: AzureShape | None = None
     aliyun: AliyunShape | None = None
 
+    @property
+    def on_metal(self) -> bool:
+        """Whether the metal image stands in for that of the platform."""
+        return self.aliyun is not None and self.aliyun.experimental_metal
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """File names that the factory may serve the image under."""
+        if self.on_metal:
+            return metal_assets(self.arch)
+        return disk_assets(self.platform, self.arch, secure_boot=self.secure_boot.enabled)
+
+    @property
+    def kernel_args(self) -> tuple[str, ...]:
+        """Kernel arguments of the image."""
+        return (*self.extra_kernel_args, METAL_CONFIG) if self.on_metal else self.extra_kernel_args
+
     @field_validator("extensions")
     @classmethod
     def _named_as_extensions(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,18 +147,24 @@ class _Shape(Shape):
             if self.platform is not platform and block is not None:
                 raise ValueError(f"{key}: belongs to platform {platform.value}, not {self.platform.value}")
         if problem := platform_problem(
-            self.platform, self.arch, self.talos_version, secure_boot=self.secure_boot.enabled
+            self.platform,
+            self.arch,
+            self.talos_version,
+            secure_boot=self.secure_boot.enabled,
+            on_metal=self.on_metal,
         ):
             raise ValueError(problem)
         if self.azure and (problem := self.azure.problem(self.arch, secure_boot=self.secure_boot.enabled)):
             raise ValueError(problem)
+        if self.on_metal and any(argument.startswith("talos.config=") for argument in self.extra_kernel_args):
+            raise ValueError("extra_kernel_args: talos.config is set by aliyun.experimental_metal; leave it out")
         if self.overlay is not None and self.platform is not Platform.METAL:
             raise ValueError(f"overlay: is for boards, which are platform metal, not {self.platform.value}")
         return self
 
     @model_validator(mode="after")
     def _source_fits_platform(self) -> "_Shape":
-        assets = disk_assets(self.platform, self.arch, secure_boot=self.secure_boot.enabled)
+        assets = self.assets
         for name in sorted(self.compressed_sha256):
             if name not in assets:
                 known = ", ".join(assets) or "none, for nothing is uploaded"
@@ -167,10 +192,10 @@ class TalosImage(pulumi.ComponentResource):
     and Microsoft.Compute/galleries, and the role `Storage Blob Data Contributor` on the account, since shared
     keys are off; `azure.uploader_principal_id` grants that role (which takes the right to assign roles).
 
-    On Alibaba Cloud the qcow2 goes into a private OSS bucket and is imported. The identity needs OSS put, get,
-    list, tag and delete on that bucket, ecs:ImportImage, ecs:DescribeImages, ecs:DescribeTasks and
-    ecs:DeleteImage; the account needs the service role AliyunECSImageImportDefaultRole. One TalosImage serves one
-    region, that of the provider it is given.
+    On Alibaba Cloud the qcow2 goes through a private OSS bucket, from which it is imported and removed. The identity
+    needs OSS put, get, list and delete on that bucket, ecs:ImportImage, DescribeImages, DeleteImage, TagResources,
+    UntagResources and DescribeInstances, and ess:DescribeScalingConfigurations; the account needs the service role
+    AliyunECSImageImportDefaultRole. One TalosImage serves one region, that of the provider it is given.
     """
 
     schematic_id: pulumi.Output[str]
@@ -193,10 +218,9 @@ class TalosImage(pulumi.ComponentResource):
             pulumi.log.warn(f"extensions: {old} is called {RENAMED_EXTENSIONS[old]} today; that is used", self)
 
         extensions = current_extensions(shape.extensions)
-        schematic = image_schematic(extensions, shape.extra_kernel_args, shape.meta, shape.secure_boot, shape.overlay)
+        schematic = image_schematic(extensions, shape.kernel_args, shape.meta, shape.secure_boot, shape.overlay)
         identity, version = schematic_id(schematic), shape.talos_version.removeprefix("v")
         secure, file = shape.secure_boot.enabled, shape.image_file
-        assets = disk_assets(shape.platform, shape.arch, secure_boot=secure)
         source = ImageSource(
             factory_url=shape.factory_url,
             factory_ca=shape.factory_ca,
@@ -206,7 +230,7 @@ class TalosImage(pulumi.ComponentResource):
             talos_version=version,
             secure_boot=secure,
             content=file.sha256.lower() if file else identity,
-            assets=assets,
+            assets=shape.assets,
             compressed_sha256=dict(shape.compressed_sha256),
             image_file={"location": file.location, "sha256": file.sha256.lower()} if file else None,
         )
@@ -222,9 +246,10 @@ class TalosImage(pulumi.ComponentResource):
         self.schematic_id = self._known_to_the_factory(name, shape, schematic, extensions)
         self.image_id = image_id
         self.image_ids = image_id.apply(lambda found: dict.fromkeys(regions, found))
-        factory, platform, arch = shape.factory_url, shape.platform, shape.arch
+        factory, arch = shape.factory_url, shape.arch
+        booted = Platform.METAL if shape.on_metal else shape.platform
         self.installer_image = self.schematic_id.apply(
-            lambda found: installer_ref(factory, platform, found, version, secure_boot=secure)
+            lambda found: installer_ref(factory, booted, found, version, secure_boot=secure)
         )
         self.iso_url = self.schematic_id.apply(lambda found: iso_url(factory, found, version, arch, secure_boot=secure))
         self.pxe_url = self.schematic_id.apply(lambda found: pxe_url(factory, found, version, arch, secure_boot=secure))

@@ -1,4 +1,4 @@
-"""Alibaba Cloud in the lab: the provider's package, object storage, and what happens behind Pulumi's back."""
+"""Alibaba Cloud in the lab: the provider's package, object storage, ECS, and what happens behind Pulumi's back."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ from ..world import CloudError, World
 from .instances import evict, instances, scale
 from .oss_server import OssServer
 from .package import PACKAGE
+from .rpc_server import RpcServer
 
 
 def _scale(world: World, words: list[str]) -> str:
@@ -24,4 +25,4 @@ def _evict(world: World, words: list[str]) -> str:
 ACTIONS: dict[str, Callable[[World, list[str]], str]] = {"scale": _scale, "evict": _evict}
 """What can be done to the cloud behind Pulumi's back. Each takes words, returns what it did, or raises CloudError."""
 
-__all__ = ["ACTIONS", "PACKAGE", "OssServer", "evict", "scale"]
+__all__ = ["ACTIONS", "PACKAGE", "OssServer", "RpcServer", "evict", "scale"]

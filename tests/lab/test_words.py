@@ -22,6 +22,7 @@ LAB_ADDRESSES = {
     "arm_url": "https://a:6",
     "blob_url": "https://b:2/{account}",
     "oss_url": "http://o:3",
+    "rpc_url": "http://r:7",
     "kubernetes_url": "https://k:4",
     "nameserver": "127.0.0.1:5",
 }
@@ -105,7 +106,12 @@ def test_the_labs_addresses_are_laid_over_the_settings() -> None:
     assert settings["cluster"]["endpoints"] == {"kubernetes": "https://k:4", "nameserver": "127.0.0.1:5"}
     assert settings["azure"]["endpoints"] == {"resourceManager": "https://a:6", "blob": "https://b:2/{account}"}
     assert settings["azure"]["location"] == "westeurope"
-    assert settings["aliyun"]["endpoints"] == {"oss": "http://o:3", "other": "kept"}
+    assert settings["aliyun"]["endpoints"] == {
+        "oss": "http://o:3",
+        "ecs": "http://r:7",
+        "ess": "http://r:7",
+        "other": "kept",
+    }
     assert document["encryptionsalt"] == "v1:salt"
     assert document["config"]["hybrid-talos:secret"] == {"secure": "v1:abc"}
 

@@ -6,7 +6,6 @@ import json
 import lzma
 import pickletools
 import random
-import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alibabacloud_credentials.utils import auth_util
 from azure.identity import CredentialUnavailableError
 from http_stub import Answer, Request, serve
-from hybrid_talos import aliyun_oss_object, azure_blob_client, azure_page_blob
+from hybrid_talos import azure_blob_client, azure_page_blob
 from hybrid_talos.disk_image import GIB, MIB, vhd_footer
-from hybrid_talos.image_upload import AliyunOssObjectProvider, AzurePageBlobProvider, FactorySchematicProvider
+from hybrid_talos.image_upload import AzurePageBlobProvider, FactorySchematicProvider
 from hybrid_talos.schematic import schematic_id, schematic_yaml
 from hybrid_talos.work_provider import WorkError, WorkProvider
-from oss_stub import Oss, error
 from pulumi.dynamic.dynamic import serialize_provider
 from pulumi.output import Unknown
 
@@ -37,7 +34,6 @@ from lab.world import World
 SCHEMATIC = schematic_yaml(["siderolabs/drbd"])
 DISK = random.Random(7).randbytes(3 * MIB) + bytes(60 * MIB) + b"end".ljust(MIB, b"\0")
 VHD = DISK + vhd_footer(len(DISK))
-QCOW2 = struct.pack(">4sIQIIQI", b"QFI\xfb", 3, 0, 0, 13, 4247 * MIB, 0) + random.Random(8).randbytes(20 * MIB)
 ACCOUNT, CONTAINER, BLOB = "talosimages", "images", "talos-1.14.0-azure-amd64.vhd"
 
 Properties = dict[str, Any]
@@ -53,9 +49,6 @@ PICKLED = {
     ),
     FactorySchematicProvider: (
         "gASVPQAAAAAAAACMGWh5YnJpZF90YWxvcy5pbWFnZV91cGxvYWSUjBhGYWN0b3J5U2NoZW1hdGljUHJvdmlkZXKUk5QpgZQu"
-    ),
-    AliyunOssObjectProvider: (
-        "gASVPAAAAAAAAACMGWh5YnJpZF90YWxvcy5pbWFnZV91cGxvYWSUjBdBbGl5dW5Pc3NPYmplY3RQcm92aWRlcpSTlCmBlC4="
     ),
 }
 
@@ -110,18 +103,17 @@ def test_a_token_goes_only_over_tls() -> None:
 
 KEYS = {
     azure_page_blob: ({"account": "a", "container": "c", "blob": "b", "endpoint": "https://x"}, "blob"),
-    aliyun_oss_object: ({"region": "r", "bucket": "b", "key": "k", "endpoint": "https://x"}, "key"),
 }
 
 
-@pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
+@pytest.mark.parametrize("work", KEYS, ids=["azure"])
 def test_other_content_is_another_upload_beside_the_old_one(work: Any) -> None:
     olds, key = KEYS[work]
     result = work.diff({**olds, "sha256": "1" * 64}, {**olds, key: "other", "compressed_sha256": {"a": "2" * 64}})
     assert (result.changes, result.replaces, result.delete_before_replace) == (True, [key], None)
 
 
-@pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
+@pytest.mark.parametrize("work", KEYS, ids=["azure"])
 def test_another_factory_is_no_change_and_another_address_only_recorded(work: Any) -> None:
     olds, _ = KEYS[work]
     olds = {**olds, "factory_url": "https://one", "sha256": "1" * 64, "claim": "x", "size": 1, "disk_gib": 5}
@@ -134,7 +126,7 @@ def test_another_factory_is_no_change_and_another_address_only_recorded(work: An
     assert work.update(olds, moved)["sha256"] == "1" * 64
 
 
-@pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
+@pytest.mark.parametrize("work", KEYS, ids=["azure"])
 def test_a_pin_of_something_else_is_refused_in_preview(work: Any) -> None:
     olds, _ = KEYS[work]
     olds = {**olds, "asset": "one.vhd.zst", "sha256": "a" * 64}
@@ -145,7 +137,7 @@ def test_a_pin_of_something_else_is_refused_in_preview(work: Any) -> None:
         work.diff(olds, {**olds, "image_file": {"location": "/a.vhd", "sha256": "b" * 64}})
 
 
-@pytest.mark.parametrize("work", KEYS, ids=["azure", "aliyun"])
+@pytest.mark.parametrize("work", KEYS, ids=["azure"])
 def test_other_forms_of_the_same_content_are_no_change(work: Any) -> None:
     olds, _ = KEYS[work]
     olds = {**olds, "assets": ["one.vhd.zst"], "asset": "one.vhd.zst", "sha256": "a" * 64}
@@ -400,134 +392,3 @@ def test_an_endpoint_that_is_not_there_is_named(
     props = azure_props(azure, factory, endpoint="https://127.0.0.1:1/{account}")
     with pytest.raises(WorkError, match="azure.endpoints.blob"):
         AzurePageBlobProvider().read("id", props)
-
-
-# -- Alibaba ------------------------------------------------------------------------------------------------
-
-KEY = "talos-1.14.0-alibabacloud-amd64.qcow2"
-
-
-@pytest.fixture
-def oss(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Oss, str]]:
-    # The variables are read when alibabacloud_credentials is imported.
-    monkeypatch.setattr(auth_util, "environment_access_key_id", "LTAItest")
-    monkeypatch.setattr(auth_util, "environment_access_key_secret", "access-key-SECRET")
-    storage = Oss()
-    with serve(storage.respond) as url:
-        yield storage, url
-
-
-def aliyun_props(url: str, factory: Factory, **more: Any) -> Properties:
-    factory.image = more.pop("image", QCOW2)
-    where = {"region": "cn-hangzhou", "bucket": "images", "key": KEY, "endpoint": url}
-    return {**source(factory, "alibabacloud-amd64.qcow2"), **where, **more}
-
-
-def test_a_qcow2_becomes_an_object_in_parts(oss: tuple[Oss, str], factory: Factory) -> None:
-    storage, url = oss
-    props = aliyun_props(url, factory)
-    result = AliyunOssObjectProvider().create(props)
-    outs = result.outs or {}
-    assert result.id == f"cn-hangzhou/images/{KEY}"
-    assert (outs["disk_gib"], outs["sha256"]) == (5, factory.sha256)
-    assert storage.objects == {KEY: QCOW2}
-    assert storage.tags == {
-        KEY: {"sha256": factory.sha256, "disk_gib": "5", "asset": "alibabacloud-amd64.qcow2", "claim": outs["claim"]}
-    }
-    assert storage.operations.count("PUT partNumber,uploadId") == 3
-    assert all("LTAItest/" in line and "SECRET" not in line for line in storage.authorizations)
-
-
-def test_an_object_that_is_complete_is_adopted(oss: tuple[Oss, str], factory: Factory) -> None:
-    props = aliyun_props(oss[1], factory)
-    first = AliyunOssObjectProvider().create(props).outs or {}
-    again = AliyunOssObjectProvider().create(props).outs or {}
-    assert {**again, "claim": first["claim"]} == first
-    assert factory.downloads == 1
-
-
-def test_an_object_is_deleted_by_the_last_that_claimed_it(oss: tuple[Oss, str], factory: Factory) -> None:
-    storage, url = oss
-    provider, props = AliyunOssObjectProvider(), aliyun_props(url, factory)
-    old, new = provider.create(props), provider.create(props)
-    provider.delete(old.id, old.outs or {})
-    assert storage.objects == {KEY: QCOW2}
-    provider.delete(new.id, new.outs or {})
-    assert storage.objects == {}
-
-
-def test_what_a_killed_run_left_is_removed_and_the_object_written_anew(oss: tuple[Oss, str], factory: Factory) -> None:
-    storage, url = oss
-    storage.uploads["old"], storage.keys["old"] = {1: b"half"}, KEY
-    storage.objects[KEY] = b"complete, but never tagged"
-    props = aliyun_props(url, factory)
-    assert AliyunOssObjectProvider().read("id", props).id == ""
-    AliyunOssObjectProvider().create(props)
-    assert storage.objects == {KEY: QCOW2}
-    assert storage.uploads == {}
-
-
-def test_a_refresh_sees_the_object_and_that_it_is_gone(oss: tuple[Oss, str], factory: Factory) -> None:
-    storage, url = oss
-    provider = AliyunOssObjectProvider()
-    created = provider.create(aliyun_props(url, factory))
-    assert provider.read(created.id, created.outs or {}).outs == created.outs
-    provider.delete(created.id, created.outs or {})
-    assert storage.objects == {}
-    assert provider.read(created.id, created.outs or {}).id == ""
-    storage.buckets.clear()
-    assert provider.read(created.id, created.outs or {}).id == ""
-    provider.delete(created.id, created.outs or {})
-
-
-@pytest.mark.parametrize(
-    ("image", "problem"),
-    [(b"<html>", "HTML"), (b"x" * 9000, "not a qcow2"), (b"QF", "shorter")],
-)
-def test_a_file_that_is_no_qcow2_begins_no_upload(
-    oss: tuple[Oss, str], factory: Factory, image: bytes, problem: str
-) -> None:
-    storage, url = oss
-    with pytest.raises(WorkError, match=problem):
-        AliyunOssObjectProvider().create(aliyun_props(url, factory, image=image))
-    assert storage.operations == ["GET tagging"]
-
-
-def test_a_part_that_fails_leaves_no_upload_behind(oss: tuple[Oss, str], factory: Factory) -> None:
-    storage, url = oss
-
-    def strike(request: Request) -> Answer | None:
-        return error(403, "AccessDenied") if "partNumber=2&" in f"{request.query}&" else None
-
-    storage.strike = strike
-    with pytest.raises(WorkError, match="may not do that"):
-        AliyunOssObjectProvider().create(aliyun_props(url, factory))
-    assert storage.uploads == {}
-    assert storage.objects == {}
-
-
-def test_a_pin_of_something_else_leaves_no_object(oss: tuple[Oss, str], factory: Factory) -> None:
-    storage, url = oss
-    with pytest.raises(WorkError, match=hashlib.sha256(QCOW2).hexdigest()):
-        AliyunOssObjectProvider().create(
-            aliyun_props(url, factory, compressed_sha256={"alibabacloud-amd64.qcow2": "0" * 64})
-        )
-    assert storage.uploads == {}
-    assert storage.objects == {}
-
-
-def test_no_identity_of_alibaba_is_an_error_that_says_what_to_set(
-    oss: tuple[Oss, str], factory: Factory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(auth_util, "environment_access_key_id", None)
-    monkeypatch.setattr(auth_util, "environment_ecs_metadata_disabled", "true")
-    monkeypatch.setattr(auth_util, "environment_cli_profile_disabled", "true")
-    monkeypatch.setattr(auth_util, "environment_credentials_file", str(tmp_path / "none"))
-    with pytest.raises(WorkError, match="ALIBABA_CLOUD_ACCESS_KEY_ID"):
-        AliyunOssObjectProvider().create(aliyun_props(oss[1], factory))
-    assert oss[0].operations == []
-
-
-def test_an_oss_that_is_not_there_is_named(oss: tuple[Oss, str], factory: Factory) -> None:
-    with pytest.raises(WorkError, match="cannot be reached"):
-        AliyunOssObjectProvider().read("id", aliyun_props("http://127.0.0.1:1", factory))

@@ -351,30 +351,42 @@ def test_two_clusters_have_no_name_in_common() -> None:
 # -- Alibaba ------------------------------------------------------------------------------------------------
 
 
-def test_aliyun_imports_the_factorys_qcow2_from_a_private_bucket() -> None:
+def test_aliyun_imports_the_factorys_qcow2_through_a_private_bucket() -> None:
     cloud = run(declare(ALIYUN))
     assert cloud.one("-acl").inputs["acl"] == "private"
     assert "acl" not in cloud.one("-bucket").inputs
-    upload = cloud.one("-upload")
-    assert upload.type == "pulumi-python:dynamic/image:AliyunOssObject"
-    assert upload.inputs["key"] == f"talos-1.14.0-alibabacloud-amd64-{ID}.qcow2"
-    assert upload.inputs["endpoint"] == "https://oss-{region}.aliyuncs.com"
-    assert any(urn.endswith("::image-acl") for urn in upload.dependencies)
-    image = cloud.one("-import").inputs
-    assert (image["architecture"], image["osType"], image["bootMode"]) == ("x86_64", "linux", "UEFI")
-    assert image["diskDeviceMappings"] == [
-        {"format": "qcow2", "ossBucket": "image-bucket-id", "ossObject": upload.inputs["key"], "diskImageSize": 5}
-    ]
-    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9.:_-]{1,127}", image["imageName"])
-    assert "1.14.0" in image["imageName"]
-    assert ID[:12] in image["imageName"]
-    assert cloud.values["image_id"] == "image-import-id"
-    assert cloud.values["image_ids"] == {"cn-hangzhou": "image-import-id"}
+    image = cloud.one("-image")
+    assert image.type == "pulumi-python:dynamic/image:AliyunCustomImage"
+    assert image.inputs["key"] == f"talos-1.14.0-alibabacloud-amd64-{ID}.qcow2"
+    assert image.inputs["assets"][0] == "alibabacloud-amd64.qcow2"
+    assert (image.inputs["boot_mode"], image.inputs["region"]) == ("UEFI", "cn-hangzhou")
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9.:_-]{1,127}", image.inputs["image_name"])
+    assert image.inputs["image_name"].startswith(f"talos-1.14.0-alibabacloud-amd64-{ID[:12]}-uefi-")
+    assert image.inputs["tags"]["hybrid-talos-image"] == "image-bucket-id"
+    retention = cloud.one("-retention")
+    assert retention.inputs["current"] == image.inputs["image_name"]
+    assert (retention.inputs["current_key"], retention.inputs["retain"]) == (image.inputs["key"], 1)
+    assert any(urn.endswith("::image-acl") for urn in retention.dependencies), "private before anything is in it"
+    assert any(urn.endswith("::image-retention") for urn in image.dependencies), "destroyed before what deletes it"
 
 
 def test_aliyun_can_boot_by_bios_where_instances_know_nothing_else() -> None:
-    cloud = run(declare({**ALIYUN, "aliyun": {"region": "cn-hangzhou", "boot_mode": "BIOS"}}))
-    assert cloud.one("-import").inputs["bootMode"] == "BIOS"
+    by_bios = run(declare({**ALIYUN, "aliyun": {"region": "cn-hangzhou", "boot_mode": "BIOS"}}))
+    assert by_bios.one("-image").inputs["boot_mode"] == "BIOS"
+    assert "-bios-" in by_bios.one("-image").inputs["image_name"]
+    assert by_bios.one("-image").inputs["key"] == run(declare(ALIYUN)).one("-image").inputs["key"]
+
+
+def test_the_metal_image_reads_its_user_data_by_a_kernel_argument() -> None:
+    aliyun = {"region": "cn-hangzhou", "experimental_metal": True}
+    cloud = run(declare({**ALIYUN, "talos_version": "1.13.9", "aliyun": aliyun}))
+    image = cloud.one("-image").inputs
+    assert image["assets"][0] == "metal-amd64.qcow2"
+    text = schematic_yaml(["siderolabs/drbd"], ["talos.config=http://100.100.100.200/latest/user-data"])
+    assert image["schematic"] == text
+    assert image["key"] == f"talos-1.13.9-metal-amd64-{schematic_id(text)}.qcow2"
+    assert cloud.values["schematic_id"] == schematic_id(text)
+    assert cloud.values["installer_image"].startswith("factory.talos.dev/metal-installer/")
 
 
 # -- both ---------------------------------------------------------------------------------------------------
@@ -440,6 +452,15 @@ def test_bad_inputs_are_named_and_nothing_is_registered(change: dict[str, Any], 
     [
         ({"arch": "arm64"}, "arm64 images cannot be imported"),
         ({"talos_version": "1.13.9"}, "1.13.9 has no alibabacloud platform"),
+        (
+            {
+                "extra_kernel_args": ["talos.config=https://example.com"],
+                "aliyun": {"region": "cn-hangzhou", "experimental_metal": True},
+            },
+            "extra_kernel_args: talos.config is set by aliyun.experimental_metal",
+        ),
+        ({"aliyun": {"region": "cn-hangzhou", "retain": -1}}, "aliyun.retain"),
+        ({"aliyun": {"region": "cn-hangzhou", "endpoints": {"ecs": "ecs.example.com"}}}, "aliyun.endpoints.ecs"),
         ({"aliyun": {"region": "Hangzhou"}}, "aliyun.region"),
         ({"aliyun": {"region": "cn-hangzhou", "boot_mode": "PXE"}}, "aliyun.boot_mode"),
     ],

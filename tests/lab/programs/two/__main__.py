@@ -211,7 +211,7 @@ def on_aliyun(
             "platform": Platform.ALIBABACLOUD,
             "talos_version": TALOS,
             "factory_url": addresses["image"]["factoryUrl"],
-            "aliyun": {"region": REGION, "endpoints": {"oss": addresses["aliyun"]["endpoints"]["oss"]}},
+            "aliyun": {"region": REGION, "endpoints": addresses["aliyun"]["endpoints"]},
         },
         pulumi.ResourceOptions(providers=[aliyun_cloud]),
     )
