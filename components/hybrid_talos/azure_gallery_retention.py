@@ -93,7 +93,9 @@ def _remove(props: Properties, image: StoredImage) -> None:
             with suppress(ResourceNotFoundError):
                 client.gallery_image_versions.begin_delete(group, *names, **GALLERIES).result()
         remove_empty_definition(client, group, gallery, names[1])
-    if blob:
+        _, needed = _stored(client, props)
+    # That of the current image stays for a version that has to be made anew; a destroy takes it with its container.
+    if blob and blob not in {*needed, props["current_blob"]}:
         with blob_errors(props), container_client(props) as container:
             _remove_blob(container, blob)
 

@@ -219,3 +219,15 @@ def test_a_gallery_and_an_account_that_are_gone_hold_nothing(azure: Azure) -> No
     )
     assert azure_gallery_retention.read(props)["removable"] == []
     azure_gallery_retention.delete(props)
+
+
+def test_a_blob_that_two_versions_were_made_of_goes_with_the_last(azure: Azure) -> None:
+    azure_page_blob.create(azure.upload("old.vhd"))
+    for name in ("1.13.8", "1.13.9"):
+        azure_gallery_image.create(azure.gallery_image(name, tags=azure.tags(name, blob="old.vhd")))
+    azure_gallery_retention.update({}, azure.gallery_retention(retain=1))
+    assert len(azure.names("GalleryImageVersion")) == 1
+    assert azure.blob("old.vhd").record() is not None
+    azure_gallery_retention.update({}, azure.gallery_retention(retain=0))
+    assert azure.blob("old.vhd").record() is None
+    assert azure.blob().record() is not None
