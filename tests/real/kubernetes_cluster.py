@@ -165,6 +165,15 @@ class Api:
         """Delete an object, or all of a list."""
         return self.call("DELETE", path, body)
 
+    def clear(self, path: str) -> None:
+        """Delete whatever a list holds; what goes by itself in the meantime is gone as well."""
+        for name in self.names(path):
+            try:
+                self.delete(f"{path}/{name}", {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+            except Refused as error:
+                if error.status != 404:
+                    raise
+
 
 @dataclass
 class Cluster:
@@ -332,7 +341,7 @@ class Cluster:
         return Server("kube-scheduler", [self.tools.kube_scheduler, *_flags(flags)], self.folder)
 
     def _component_kubeconfig(self, user: str) -> Path:
-        return self._write(f"{user.replace(':', '-')}.kubeconfig", self._kubeconfig_of(user, "nobody").encode())
+        return self._write(f"{user.replace(':', '-')}.kubeconfig", self.kubeconfig_of(user, "nobody").encode())
 
     def _credentials(self, user: str, group: str) -> tuple[Path, Path]:
         """Return certificate and key of a user, who is in one group."""
@@ -359,9 +368,10 @@ class Cluster:
 
     def admin_kubeconfig(self, user: str = "admin", host: str = "127.0.0.1", port: int = 0) -> str:
         """Return a kubeconfig of an administrator that needs no other file."""
-        return self._kubeconfig_of(user, "system:masters", f"https://{host}:{port or self.port}")
+        return self.kubeconfig_of(user, "system:masters", f"https://{host}:{port or self.port}")
 
-    def _kubeconfig_of(self, user: str, group: str, url: str = "") -> str:
+    def kubeconfig_of(self, user: str, group: str, url: str = "") -> str:
+        """Return a kubeconfig of a user, who is in one group."""
         certificate, key = self._credentials(user, group)
         return self._kubeconfig({"client-certificate-data": _data(certificate), "client-key-data": _data(key)}, url)
 
