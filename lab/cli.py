@@ -194,6 +194,7 @@ class Command:
         given = file.read_text()
         for name, members in overlay.names_to_make(given).items():
             dns_server.by_hand(session.world, name, members)
+        talos = session.answer_for(overlay.machines_of(given))
         text = overlay.overlay(
             given,
             factory_url=session.factory_url,
@@ -203,6 +204,7 @@ class Command:
             rpc_url=session.rpc_url,
             kubernetes_url=session.kubernetes_url,
             nameserver=session.nameserver,
+            talos=talos,
         )
         self.places.run.mkdir(parents=True, exist_ok=True)
         path = self.places.run / f"Pulumi.{short_name(self.stack)}.yaml"

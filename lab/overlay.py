@@ -1,6 +1,7 @@
 """A copy of a stack's configuration in which the services of the lab stand in the place of the real ones."""
 
 from collections.abc import Mapping
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def _settings(text: str) -> tuple[Any, dict[str, Any] | None]:
     return document, settings if isinstance(settings, dict) else None
 
 
+def machines_of(text: str) -> list[str]:
+    """Return the addresses of the machines in a configuration's settings."""
+    try:
+        cluster = (_settings(text)[1] or {})["cluster"]
+        machines = [*(cluster.get("controlPlanes") or ()), *(cluster.get("workers") or ())]
+        return [str(IPv4Address(machine["address"])) for machine in machines]
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return []
+
+
 def names_to_make(text: str) -> dict[str, list[str]]:
     """Return the DNS records that a person is told to make for a configuration: the cluster's name and its members."""
     try:
@@ -75,6 +86,7 @@ def overlay(
     rpc_url: str,
     kubernetes_url: str,
     nameserver: str,
+    talos: Mapping[str, str],
 ) -> str:
     """Return a stack's configuration with the lab's addresses in its settings.
 
@@ -87,6 +99,8 @@ def overlay(
     _put(settings, ("image",), "factoryUrl", factory_url, make=True)
     _put(settings, ("cluster", "endpoints"), "kubernetes", kubernetes_url)
     _put(settings, ("cluster", "endpoints"), "nameserver", nameserver)
+    if talos:
+        _put(settings, ("cluster", "endpoints"), "talos", dict(talos))
     _put(settings, ("azure", "endpoints"), "resourceManager", arm_url)
     _put(settings, ("azure", "endpoints"), "blob", blob_url)
     _put(settings, ("aliyun", "endpoints"), "oss", oss_url)
@@ -95,7 +109,7 @@ def overlay(
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31)
 
 
-def _put(settings: dict[str, Any], path: tuple[str, ...], key: str, value: str, *, make: bool = False) -> None:
+def _put(settings: dict[str, Any], path: tuple[str, ...], key: str, value: Any, *, make: bool = False) -> None:
     """Set one value, unless the section is not there or is no mapping; the last section of a path is made."""
     section: Any = settings
     for depth, name in enumerate(path):

@@ -178,6 +178,7 @@ class Session:
         from .azure import ArmServer, BlobServer, IdentityServer  # noqa: PLC0415
         from .dns_server import NameServer  # noqa: PLC0415
         from .kubernetes.api_server import ApiServer  # noqa: PLC0415
+        from .talos import fleet  # noqa: PLC0415
 
         self.places.lab.mkdir(parents=True, exist_ok=True)
         # The simulated Talos provider runs in this process and asks here for talosctl.
@@ -222,6 +223,9 @@ class Session:
         self._stack.callback(names.stop)
         self.nameserver = names.address
 
+        self._fleet = fleet.attach(self.world, self.places.lab / "fleet")
+        self._stack.callback(fleet.detach, self.world)
+
         grpc_ports, stop = serve(packages(self.simulated), self.world)
         self._stack.callback(stop)
         debug = ",".join(f"{name}:{port}" for name, port in sorted(grpc_ports.items()))
@@ -231,6 +235,10 @@ class Session:
             **identity.environment,
             **self._credentials(trust),
         }
+
+    def answer_for(self, addresses: Sequence[str]) -> dict[str, str]:
+        """Let machines at these addresses answer to talosctl; return where, by address."""
+        return self._fleet.hold(addresses)
 
     def _credentials(self, trust: Certificates) -> dict[str, str]:
         """Return credentials that only the lab's servers take, and what lets real clients trust those servers."""

@@ -143,6 +143,8 @@ def _control_plane(
     endpoints: ControlPlaneEndpoints = {}
     if cluster.endpoints.kubernetes is not None:
         endpoints["kubernetes"] = cluster.endpoints.kubernetes
+    if cluster.endpoints.talos:
+        endpoints["talos"] = dict(sorted(cluster.endpoints.talos.items()))
     if cluster.endpoints.nameserver is not None:
         endpoints["nameserver"] = cluster.endpoints.nameserver
     args["endpoints"] = endpoints

@@ -71,6 +71,11 @@ class ClusterEndpoints(Section):
 
     kubernetes: Annotated[TrustedUrl, AfterValidator(_https)] | None = None
     """Where to ask whether the Kubernetes API is ready, as https://host:port; its certificate is the endpoint's."""
+    talos: Mapping[
+        str,
+        Annotated[str, form(r"[0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]{1,5})?", "be an IPv4 address, or address:port")],
+    ] = {}
+    """Where to reach the Talos API of machines in place of publicAddress or address, by their address: a tunnel."""
     nameserver: (
         Annotated[
             str,

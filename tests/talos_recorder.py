@@ -46,7 +46,8 @@ SECRETS = {
 TYPES = {
     "secrets": "talos:machine/secrets:Secrets",
     "apply": "talos:machine/configurationApply:ConfigurationApply",
-    "bootstrap": "talos:machine/bootstrap:Bootstrap",
+    "birth": "pulumi-python:dynamic/cluster:BirthMember",
+    "bootstrap": "pulumi-python:dynamic/cluster:EtcdBootstrap",
     "kubeconfig": "talos:cluster/kubeconfig:Kubeconfig",
     "ready": "pulumi-python:dynamic/cluster:KubernetesReady",
 }

@@ -16,7 +16,7 @@ from .certificates import certificate
 from .cluster_endpoint import EndpointArgs, EndpointShape, endpoint_problems, host_problem
 from .cluster_patches import Common
 from .cni import Cni
-from .machine import MachineArgs, MachineShape, Name, Network, Patches, machine_problems
+from .machine import Address, MachineArgs, MachineShape, Name, Network, Patches, machine_problems
 from .machine_config import has_documents
 from .machine_links import carrier
 from .mesh_location import MeshLocation
@@ -41,6 +41,10 @@ class ControlPlaneEndpoints(TypedDict):
     """Where to ask whether the Kubernetes API is ready, as `https://host:port`: a private route, a tunnel. Whatever
     answers there must have a certificate for the host of `endpoint`. Left out, that endpoint itself is asked.
     Kubeconfigs always name the endpoint."""
+    talos: NotRequired[Mapping[str, str]]
+    """Where to reach the Talos API of control planes in place of `public_address` or `address`, by a machine's
+    `address`: a tunnel, as an IPv4 address or `address:port`. The machines' certificates must hold it: see
+    `cert_sans`."""
     nameserver: NotRequired[str]
     """Name server to ask for the endpoint's name, as `address` or `address:port`. Left out, those of the machine where
     Pulumi runs."""
@@ -130,10 +134,17 @@ def _nameserver(value: str) -> str:
     return value
 
 
+def _at(value: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]{1,5})?", value):
+        raise ValueError("must be an IPv4 address, or address:port")
+    return value
+
+
 class EndpointsShape(Shape):
     """The checked form of ControlPlaneEndpoints."""
 
     kubernetes: Annotated[str, AfterValidator(_https)] | None = None
+    talos: Mapping[Address, Annotated[str, AfterValidator(_at)]] = Field(default_factory=dict)
     nameserver: Annotated[str, AfterValidator(_nameserver)] | None = None
 
 
@@ -178,6 +189,10 @@ class HAControlPlaneShape(Shape):
             trusted_roots=self.trusted_roots,
             images=self.component_images,
         )
+
+    def talos_endpoint(self, member: MachineShape) -> str:
+        """Return where this program reaches the Talos API of a control plane."""
+        return self.endpoints.talos.get(member.address, member.reached_at)
 
     @property
     def own_names(self) -> list[str]:

@@ -9,8 +9,9 @@ import pulumiverse_talos as talos
 from . import cluster_patches as patches
 from . import control_plane_config as config
 from ._contract import check
-from .cluster_birth import EndpointCheck
+from .cluster_birth import BirthMember, EndpointCheck, EtcdBootstrap
 from .cluster_endpoint import url
+from .cluster_life import described
 from .control_plane_inputs import HAControlPlaneArgs, HAControlPlaneShape
 from .kubernetes_ready import KubernetesReady
 from .machine import MachineShape
@@ -135,20 +136,23 @@ class HAControlPlane(pulumi.ComponentResource):
                 )
             )
 
-        bootstrap = talos.machine.Bootstrap(
+        # Whoever is first at the birth starts the cluster, whatever becomes of the list: recorded before anything is
+        # asked of a machine, and never changed.
+        birth = BirthMember(
+            f"{name}-birth",
+            member=described(first.name, first.address, shape.talos_endpoint(first)),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        bootstrap = EtcdBootstrap(
             f"{name}-bootstrap",
-            node=first.address,
-            endpoint=first.reached_at,
+            first=birth.member,
+            members=[described(member.name, member.address, shape.talos_endpoint(member)) for member in members],
             client_configuration=cast(Any, client),
-            # A machine installs and reboots first; servers take their time for that.
-            timeouts={"create": "20m"},
             opts=pulumi.ResourceOptions(
                 parent=self,
                 # The machine that starts the cluster must have its configuration.
                 depends_on=applied[:1],
-                # A record that the cluster was started, once. Starting a second etcd would split it, so nothing that
-                # happens to the list of members or to certificates later may touch this.
-                ignore_changes=["node", "endpoint", "client_configuration"],
+                # A record that the cluster was started, once.
                 protect=protect,
                 additional_secret_outputs=["client_configuration"],
             ),

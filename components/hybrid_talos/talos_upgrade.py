@@ -9,7 +9,7 @@ from pulumi.dynamic import DiffResult
 from . import life_plan, life_props
 from .cluster_work import Cluster, answers, held_up, look_at_etcd, take_snapshot
 from .life_props import Properties
-from .talos_calls import Machine, NodeStatus, TalosError
+from .talos_calls import Machine, NodeStatus, TalosError, Unreachable
 from .work_provider import WorkError, changed, is_unknown
 
 _SCHEMATIC = re.compile(r"/([0-9a-f]{64})[:@]")
@@ -148,8 +148,8 @@ def _wait_for_version(cluster: Cluster, task: Task, before: str, failure: TalosE
             return str(error)
 
     why = f"; talosctl said: {failure}" if failure is not None else ""
-    # With an answer of talosctl the machine has booted; without, it may still be at it.
-    seconds = cluster.limits.boot if failure is not None else cluster.limits.lost
+    # With an answer of talosctl the machine has booted, or never will; without, it may still be at it.
+    seconds = cluster.limits.boot if isinstance(failure, Unreachable) else cluster.limits.lost
     try:
         cluster.wait(f"{machine.name} should run Talos {target.version} after its upgrade", seconds, problem)
     except WorkError as error:

@@ -15,7 +15,7 @@ from lab.sdk_schema import UNKNOWN, Problem
 from lab.wire import has_unknown
 from lab.world import CloudError, World
 
-from . import machines, pki, talosctl
+from . import fleet, machines, pki, talosctl
 from .bundles import secrets_of_bundle
 from .invokes import (
     client_of,
@@ -132,6 +132,8 @@ class ConfigurationApply(_Lasting):
             raise refused("Error applying configuration", error) from None
         machines.check_reach(call.world, inputs["node"], outputs["endpoint"], client_of(inputs))
         machines.apply(call.world, inputs["node"], text, outputs["resolvedApplyMode"])
+        if (nodes := fleet.of(call.world)) is not None:
+            nodes.apply(inputs["node"], text, client_of(inputs))
         for write_only in ("clientConfigurationWo", "machineConfigurationInputWo"):
             outputs.pop(write_only, None)
         return "machine_configuration_apply", outputs
@@ -152,6 +154,8 @@ class ConfigurationApply(_Lasting):
             )
         machines.check_reach(call.world, state["node"], state["endpoint"], state["clientConfiguration"])
         machines.reset(call.world, state["node"], graceful=on_destroy["graceful"], reboot=on_destroy["reboot"])
+        if (nodes := fleet.of(call.world)) is not None:
+            nodes.reset(state["node"], state["clientConfiguration"], graceful=on_destroy["graceful"])
 
 
 _OPTIONAL_APPLY_INPUTS = frozenset({"configPatches", "onDestroy", "timeouts"})
@@ -232,6 +236,7 @@ class Kubeconfig(_Lasting):
 
     def create(self, call: Call, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         outputs = {"certificateRenewalDuration": _RENEWAL} | with_endpoint(inputs)
+        _follow_fleet(call.world, outputs["node"])
         cluster, fetched = fetch_kubeconfig(call, outputs)
         return cluster, outputs | fetched
 
@@ -242,6 +247,17 @@ class Kubeconfig(_Lasting):
         if pki.expires_within(certificate, _span(outputs["certificateRenewalDuration"])):
             kept = fetch_kubeconfig(call, outputs)[1]
         return outputs | kept
+
+
+def _follow_fleet(world: World, address: str) -> None:
+    """Let the world know that a cluster was started on its nodes, not through this provider."""
+    nodes = fleet.of(world)
+    if nodes is None:
+        return
+    planes = machines.members(world, machines.machine(world, address)["cluster_id"], "controlplane")
+    started = nodes.started_on([plane["address"] for plane in planes])
+    if started is not None and all(plane["stage"] != machines.BOOTSTRAPPED for plane in planes):
+        machines.bootstrap(world, started)
 
 
 def _span(duration: str) -> timedelta:

@@ -99,6 +99,7 @@ def test_registers_one_of_each_and_an_apply_for_each_member() -> None:
         "cp-cp-1-config",
         "cp-cp-2-config",
         "cp-cp-3-config",
+        "cp-birth",
         "cp-bootstrap",
         "cp-kubeconfig",
         "cp-api-ready",
@@ -142,7 +143,7 @@ def test_two_instances_do_not_collide() -> None:
 
     run(recorder, program)
     children = [name for name in recorder.resources if "-" in name]
-    assert len(children) == 16
+    assert len(children) == 18
     assert all(name.startswith(("a-", "b-")) for name in children)
 
 
@@ -154,9 +155,11 @@ def test_every_credential_is_secret_and_addresses_are_not() -> None:
 
 def test_children_get_credentials_and_configurations_as_secrets_only() -> None:
     recorder, _ = built()
-    for kind in ("apply", "bootstrap", "kubeconfig"):
+    for kind in ("apply", "kubeconfig"):
         for given in recorder.of_type(kind).values():
             assert is_secret(given["clientConfiguration"])
+    for given in recorder.of_type("bootstrap").values():
+        assert is_secret(given["client_configuration"])
     assert all(is_secret(given["machineConfigurationInput"]) for given in recorder.of_type("apply").values())
 
 
@@ -165,7 +168,9 @@ def test_leaky_outputs_of_the_provider_are_marked() -> None:
     marked = {name: set(options.additional_secret_outputs or ()) for name, options in recorder.options.items()}
     assert {"machine_secrets", "client_configuration"} <= marked["cp-secrets"]
     assert {"kubernetes_client_configuration", "kubeconfig_raw"} <= marked["cp-kubeconfig"]
-    talos = {name: found for name, found in marked.items() if name not in ("cp", "cp-api-ready", "cp-endpoint")}
+    talos = {
+        name: found for name, found in marked.items() if name not in ("cp", "cp-api-ready", "cp-endpoint", "cp-birth")
+    }
     assert all("client_configuration" in found for found in talos.values())
 
 
@@ -215,13 +220,25 @@ def test_later_versions_never_make_new_secrets() -> None:
 
 def test_bootstrap_is_one_fixed_record_of_the_first_member() -> None:
     recorder, _ = built()
+    first = {"name": "cp-1", "address": "192.0.2.11", "endpoint": "192.0.2.11"}
+    (birth,) = recorder.of_type("birth").values()
+    assert plain(birth["member"]) == first
     (bootstrap,) = recorder.of_type("bootstrap").values()
-    assert (bootstrap["node"], bootstrap["endpoint"]) == ("192.0.2.11", "192.0.2.11")
-    options = recorder.options["cp-bootstrap"]
-    assert options.ignore_changes == ["node", "endpoint", "client_configuration"]
-    assert options.protect is True
+    assert plain(bootstrap["first"]) == first
+    assert [member["name"] for member in plain(bootstrap["members"])] == ["cp-1", "cp-2", "cp-3"]
+    assert recorder.options["cp-bootstrap"].protect is True
     assert recorder.depends_on("cp-bootstrap") == ["cp-cp-1-config"]
     assert recorder.order.index("cp-cp-1-config") < recorder.order.index("cp-bootstrap")
+
+
+def test_a_tunnel_to_a_machine_is_used_for_what_this_program_asks_of_it() -> None:
+    recorder, _ = built(endpoints={"talos": {"192.0.2.12": "127.0.0.1:50001"}})
+    (bootstrap,) = recorder.of_type("bootstrap").values()
+    assert [member["endpoint"] for member in plain(bootstrap["members"])] == [
+        "192.0.2.11",
+        "127.0.0.1:50001",
+        "192.0.2.13",
+    ]
 
 
 def test_members_are_configured_one_after_the_other() -> None:
@@ -568,7 +585,7 @@ def test_nothing_needs_a_value_in_the_first_preview() -> None:
         location=pulumi.Output.from_input(LOCATION),
         config_patches=["machine: {}"],
     )
-    assert len(recorder.resources) == 9
+    assert len(recorder.resources) == 10
     assert not recorder.calls
     assert outputs["endpoints"][0] == ["192.0.2.11", "192.0.2.12", "192.0.2.13"]
     assert not any("Output" in text or "pulumi" in text for text in map(str, recorder.resources))

@@ -112,7 +112,7 @@ cluster = component(
         "location": locations["rack"],
         "allowSingleMember": True,
         "protect": False,
-        "endpoints": {"kubernetes": addresses["cluster"]["endpoints"]["kubernetes"]},
+        "endpoints": {key: addresses["cluster"]["endpoints"][key] for key in ("kubernetes", "talos")},
     },
     pulumi.ResourceOptions(providers=[machines]),
 )

@@ -97,7 +97,7 @@ def build(place: Place) -> None:
             "location": mesh.locations["rack"],
             "allow_single_member": place.members == 1,
             "protect": False,
-            "endpoints": {"kubernetes": addresses["cluster"]["endpoints"]["kubernetes"]},
+            "endpoints": {key: addresses["cluster"]["endpoints"][key] for key in ("kubernetes", "talos")},
         },
         pulumi.ResourceOptions(providers=[machines]),
     )

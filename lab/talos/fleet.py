@@ -1,0 +1,164 @@
+"""The machines of a lab's settings as nodes that answer on loopback to the real talosctl.
+
+The simulated Talos provider keeps what a cluster is in the world, as the other clouds do; what it applies and resets
+there it applies and resets here too, with the real talosctl. What the program itself asks of machines, it asks these.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.world import CloudError, World
+
+from . import machines, talosctl
+from .nodes import Machine, Node, TalosNodes
+from .talosctl import Piped
+
+_PATIENCE = 60.0
+_PAUSE = 0.1
+
+
+class Fleet:
+    """The nodes of one lab, each known by the address of the machine that it stands for."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self._world = world
+        self._folder = folder
+        self._nodes: TalosNodes | None = None
+
+    def hold(self, addresses: Sequence[str]) -> dict[str, str]:
+        """Let machines at these addresses exist; return where each answers, by its address.
+
+        They are kept between commands, so that a machine is the same and answers at the same place in each.
+        """
+        wanted = sorted(set(addresses))
+        if not wanted:
+            return {}
+        description = self._folder / "fleet.json"
+        if description.exists():
+            _add(description, wanted)
+            nodes = TalosNodes(self._folder)
+        else:
+            nodes = TalosNodes(self._folder, [Machine(address, address=address) for address in wanted])
+        nodes.start()
+        self._nodes = nodes
+        self._switch(wanted)
+        return {address: nodes.endpoint(address) for address in wanted}
+
+    def stop(self) -> None:
+        """End the nodes; they come back as they are."""
+        if self._nodes is not None:
+            self._nodes.stop()
+            self._nodes = None
+
+    def node(self, address: str) -> Node | None:
+        """Return a node as it is now, or None for a machine that is not held."""
+        return None if self._nodes is None else self._nodes.nodes().get(address)
+
+    def apply(self, address: str, text: str, client: Mapping[str, Any]) -> None:
+        """Give a machine its configuration, as the Talos provider does: without credentials at first."""
+        node = self._settled(address)
+        if node is None:
+            return
+        if node.phase == "maintenance":
+            self._run("apply-config", "--insecure", "-n", self._at(address), "-f", Piped(text))
+        else:
+            self._run(*self._words(address, client), "apply-config", "-f", Piped(text))
+
+    def reset(self, address: str, client: Mapping[str, Any], *, graceful: bool) -> None:
+        """Wipe a machine and let it boot into maintenance mode."""
+        node = self._settled(address)
+        if node is None or node.phase == "maintenance":
+            return
+        words = ("reset", f"--graceful={str(graceful).lower()}", "--reboot", "--wait=false")
+        self._run(*self._words(address, client), *words)
+
+    def started_on(self, addresses: Sequence[str]) -> str | None:
+        """Return the first of some control planes that is a member of an etcd, or None when none is."""
+        nodes = {} if self._nodes is None else self._nodes.nodes()
+        return next((address for address in addresses if address in nodes and nodes[address].member), None)
+
+    def _switch(self, addresses: Sequence[str]) -> None:
+        """Switch machines on and off as they are in the world, where other commands do it."""
+        assert self._nodes is not None
+        nodes = self._nodes.nodes()
+        for address in addresses:
+            off = machines.machine(self._world, address)["stage"] == machines.OFF
+            if off and nodes[address].phase != "off":
+                self._nodes.power_off(address)
+            elif not off and nodes[address].phase == "off":
+                self._nodes.power_on(address)
+
+    def _at(self, address: str) -> str:
+        assert self._nodes is not None
+        return self._nodes.endpoint(address)
+
+    def _words(self, address: str, client: Mapping[str, Any]) -> tuple[str | Piped, ...]:
+        context = {
+            "endpoints": [self._at(address)],
+            "ca": client["caCertificate"],
+            "crt": client["clientCertificate"],
+            "key": client["clientKey"],
+        }
+        config = yaml.safe_dump({"context": "lab", "contexts": {"lab": context}})
+        return ("--talosconfig", Piped(config), "-e", self._at(address), "-n", address)
+
+    def _settled(self, address: str) -> Node | None:
+        """Return a node once it is between two boots, where it takes calls."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            node = self.node(address)
+            if node is None or (node.online and node.phase in ("maintenance", "running")):
+                return node
+            if node.phase == "off" or time.monotonic() >= end:
+                raise CloudError(
+                    "Unavailable",
+                    f"connection error: dial tcp {address}:50000: connect: no route to host ({node.phase})",
+                )
+            time.sleep(_PAUSE)
+
+    @staticmethod
+    def _run(*words: str | Piped) -> None:
+        try:
+            talosctl.run(*words)
+        except talosctl.TalosctlError as error:
+            raise CloudError("Unavailable", str(error)) from None
+
+
+def _add(description: Path, wanted: Sequence[str]) -> None:
+    """Add machines to the description of a fleet that is not running."""
+    document = json.loads(description.read_text())
+    nodes: list[dict[str, Any]] = document["nodes"]
+    known = {node["address"] for node in nodes}
+    prefix = nodes[0]["listen"].rpartition(":")[0].rpartition(".")[0]
+    port = nodes[0]["listen"].rpartition(":")[2]
+    last = max(int(node["listen"].rpartition(":")[0].rpartition(".")[2]) for node in nodes)
+    for number, address in enumerate((a for a in wanted if a not in known), start=last + 1):
+        # Alike but for name and place.
+        nodes.append({**nodes[0], "name": address, "address": address, "listen": f"{prefix}.{number}:{port}"})
+    description.write_text(json.dumps(document, indent=1))
+
+
+_FLEETS: dict[Path, Fleet] = {}
+
+
+def attach(world: World, folder: Path) -> Fleet:
+    """Return the fleet that the simulated provider of a world works on from now on."""
+    _FLEETS[world.folder] = fleet = Fleet(world, folder)
+    return fleet
+
+
+def detach(world: World) -> None:
+    """End a world's fleet."""
+    fleet = _FLEETS.pop(world.folder, None)
+    if fleet is not None:
+        fleet.stop()
+
+
+def of(world: World) -> Fleet | None:
+    """Return the fleet of a world, or None where the machines are in the world alone."""
+    return _FLEETS.get(world.folder)
