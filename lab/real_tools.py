@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from .tool_builds import MODULES, Build, Builder, ToolsMissing, built, pinned_version, watcher
+from .tool_builds import MODULES, TALOS_NODES, Build, Builder, ToolsMissing, built, pinned_version, watcher
 from .tools import MINIMUM_GO, cache_folder, go_version, say_to_stderr
 
 _PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
@@ -48,13 +48,6 @@ KUBERNETES_PROVIDER = Build(
         "cmd/pulumi-resource-kubernetes/schema.json",
         "cmd/pulumi-resource-kubernetes/terraform-mapping.json",
     ),
-)
-TALOS_NODES = Build(
-    name="talos-nodes",
-    module="talos-nodes",
-    package=".",
-    pin="github.com/siderolabs/talos/pkg/machinery",
-    usually="half a minute to 2 minutes",
 )
 BUILDS = (KUBERNETES_PROVIDER, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, ETCD, TALOS_NODES)
 
@@ -97,7 +90,9 @@ def find_or_build(
         if go is None:
             names = ", ".join(build.name for build in lacking)
             needed = ".".join(map(str, MINIMUM_GO))
-            raise ToolsMissing(f"The real tests need {names}, built with Go {needed} or newer: https://go.dev/dl/")
+            raise ToolsMissing(
+                f"The lab and its tests need {names}, built with Go {needed} or newer: https://go.dev/dl/"
+            )
         cache.mkdir(parents=True, exist_ok=True)
         for build in lacking:
             version = pinned_version(build, modules)

@@ -83,6 +83,15 @@ TALOSCTL = Build(
     usually="3 to 5 minutes",
 )
 
+TALOS_NODES = Build(
+    name="talos-nodes",
+    module="talos-nodes",
+    package=".",
+    pin="github.com/siderolabs/talos/pkg/machinery",
+    usually="half a minute to 2 minutes",
+)
+"""The lab's machines. They are our own, so there is nothing to install."""
+
 
 def pinned_version(build: Build, modules: Path = MODULES) -> str:
     """Return the version of a tool's main module in its go.mod."""

@@ -1,9 +1,9 @@
 """Finds the real tools that the lab runs, or has them built from their Go modules.
 
 The tools are the Pulumi CLI, its Python language host with the two scripts beside it, and talosctl. Those on
-PATH are used when they are new enough; else they are built once into a cache folder outside the checkout. This
-module needs nothing but Python's own library, so that the builds can run while the virtual environment is still
-being filled: ``python3 -m lab.tools``.
+PATH are used when they are new enough; else they are built once into a cache folder outside the checkout. The lab's
+machines, a program of our own, are always built. This module needs nothing but Python's own library, so that the
+builds can run while the virtual environment is still being filled: ``python3 -m lab.tools``.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ from lab.tool_builds import (
     LANGUAGE_HOST,
     MODULES,
     PULUMI,
+    TALOS_NODES,
     TALOSCTL,
     Build,
     Builder,
@@ -213,21 +214,22 @@ def provide(say: Callable[[str], None] = say_to_stderr, modules: Path = MODULES)
     on_path = find_pulumi_on_path()
     talosctl = find_talosctl_on_path()
     wanted = [*([] if on_path else [PULUMI, LANGUAGE_HOST]), *([] if talosctl else [TALOSCTL])]
-    paths: dict[str, Path] = {}
-    if wanted:
-        cache = cache_folder()
-        go = go_version(modules)
-        have = {build.name: built(build, go, cache, modules) for build in wanted}
-        paths = {name: path for name, path in have.items() if path is not None}
-        lacking = [build for build in wanted if build.name not in paths]
-        if lacking and go is None:
-            raise ToolsMissing(missing_message([build.name for build in lacking]))
-        if lacking and go is not None:
-            cache.mkdir(parents=True, exist_ok=True)
-            for build in lacking:
-                version = pinned_version(build, modules)
-                say(f"building {build.name} {version} with {go}: usually {build.usually} on 2 cores, once")
-            paths |= Builder(lacking, go, cache, modules, say).run(watcher())
+    cache = cache_folder()
+    go = go_version(modules)
+    have = {build.name: built(build, go, cache, modules) for build in (*wanted, TALOS_NODES)}
+    paths = {name: path for name, path in have.items() if path is not None}
+    lacking = [build for build in wanted if build.name not in paths]
+    if lacking and go is None:
+        raise ToolsMissing(missing_message([build.name for build in lacking]))
+    # Without Go, only a lab with machines in its settings asks for them.
+    if go is not None and TALOS_NODES.name not in paths:
+        lacking.append(TALOS_NODES)
+    if lacking and go is not None:
+        cache.mkdir(parents=True, exist_ok=True)
+        for build in lacking:
+            version = pinned_version(build, modules)
+            say(f"building {build.name} {version} with {go}: usually {build.usually} on 2 cores, once")
+        paths |= Builder(lacking, go, cache, modules, say).run(watcher())
 
     if not on_path:
         paths |= _together(paths[PULUMI.name], paths[LANGUAGE_HOST.name])

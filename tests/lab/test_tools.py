@@ -11,7 +11,7 @@ import pytest
 
 from lab import real_tools, tool_builds, tools
 from lab.real_tools import BUILDS, KUBERNETES_PROVIDER
-from lab.tool_builds import LANGUAGE_HOST, MODULES, PULUMI, TALOSCTL, ToolsMissing
+from lab.tool_builds import LANGUAGE_HOST, MODULES, PULUMI, TALOS_NODES, TALOSCTL, ToolsMissing
 
 GO = """#!/bin/sh
 # A stand-in for Go: it writes down how it was called, and makes what it was asked for.
@@ -129,7 +129,7 @@ def test_an_old_talosctl_is_not_used(machine: Machine) -> None:
 def test_what_is_missing_is_built_once(machine: Machine) -> None:
     machine.with_go()
     found = machine.provide()
-    assert machine.builds() == sorted([PULUMI.package, LANGUAGE_HOST.package, TALOSCTL.package])
+    assert machine.builds() == sorted(b.package for b in (PULUMI, LANGUAGE_HOST, TALOSCTL, TALOS_NODES))
     assert all(os.access(tool.path, os.X_OK) for tool in found.all)
     for name in LANGUAGE_HOST.scripts:
         copy = found.language_host.path.parent / Path(name).name
@@ -139,7 +139,7 @@ def test_what_is_missing_is_built_once(machine: Machine) -> None:
     machine.said.clear()
     again = machine.provide()
     assert [tool.path for tool in again.all] == [tool.path for tool in found.all]
-    assert len(machine.builds()) == 3
+    assert len(machine.builds()) == 4
     assert machine.said == []
 
 
@@ -252,7 +252,7 @@ def test_two_at_once_build_each_tool_once(machine: Machine) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(machine.builds()) == 3
+    assert len(machine.builds()) == 4
     assert found[0] == found[1]
 
 
