@@ -49,7 +49,14 @@ KUBERNETES_PROVIDER = Build(
         "cmd/pulumi-resource-kubernetes/terraform-mapping.json",
     ),
 )
-BUILDS = (KUBERNETES_PROVIDER, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, ETCD, TALOS_NODES)
+SOPS = Build(
+    name="sops",
+    module="sops",
+    package="github.com/getsops/sops/v3/cmd/sops",
+    pin="github.com/getsops/sops/v3",
+    usually="1 to 2 minutes",
+)
+BUILDS = (KUBERNETES_PROVIDER, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, ETCD, TALOS_NODES, SOPS)
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class RealTools:
     kube_scheduler: Path
     etcd: Path
     talos_nodes: Path
+    sops: Path
 
 
 def provide(say: Callable[[str], None] = say_to_stderr, modules: Path = MODULES) -> RealTools:

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
-from lab.real_tools import TALOS_NODES, find_or_build
+from lab.real_tools import find_or_build
+from lab.tool_builds import TALOS_NODES
 
 PORT = 50000
 """Of apid: what talosctl adds to an endpoint without a port."""
