@@ -202,7 +202,7 @@ class Command:
             blob_url=session.blob_url,
             oss_url=session.oss_url,
             rpc_url=session.rpc_url,
-            kubernetes_url=session.kubernetes_url,
+            kubernetes_url=session.kubernetes_of(talos),
             nameserver=session.nameserver,
             talos=talos,
         )

@@ -240,6 +240,10 @@ class Session:
         """Let machines at these addresses answer to talosctl; return where, by address."""
         return self._fleet.hold(addresses)
 
+    def kubernetes_of(self, answering: Mapping[str, str]) -> str:
+        """Return where the Kubernetes API of a stack is reached: that of its machines, if it has any."""
+        return self._fleet.kubernetes if answering else self.kubernetes_url
+
     def _credentials(self, trust: Certificates) -> dict[str, str]:
         """Return credentials that only the lab's servers take, and what lets real clients trust those servers."""
         bundle = str(trust.bundle)

@@ -11,14 +11,14 @@ from hybrid_talos.cni import Cni
 from hybrid_talos.control_plane_inputs import ControlPlaneEndpoints
 from hybrid_talos.ha_control_plane import HAControlPlane, HAControlPlaneArgs
 from hybrid_talos.mesh_location import MeshLocation
-from hybrid_talos.static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
+from hybrid_talos.static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs, WorkerEndpoints
 from hybrid_talos.talos_cloud_controller import TalosCloudController
 from hybrid_talos.talos_image import Platform, TalosImage
 
 from .endpoint import endpoint_args
 from .images import image_args
 from .join import write_join
-from .machines import component_images, machine_args, registry_args, site_args
+from .machines import component_images, machine_args, registry_args, site_args, upgrade_args
 from .mesh import build_mesh
 from .outputs import Outputs
 from .providers import kubernetes_provider, talos_provider
@@ -134,12 +134,18 @@ def _control_plane(
         "trusted_roots": list(cluster.trusted_roots),
         "config_patches": list(cluster.config_patches),
         "api_ready_minutes": cluster.api_ready_minutes,
+        "upgrade": upgrade_args(cluster.upgrade),
         "cni": settings.mesh.cni if settings.mesh is not None else Cni.FLANNEL,
     }
     if (images := component_images(settings)) is not None:
         args["component_images"] = images
     if (site := site_args(settings, secrets)) is not None:
         args["site"] = site
+    if cluster.snapshots is not None:
+        args["snapshots"] = {
+            "directory": cluster.snapshots.directory,
+            "recipients": list(cluster.snapshots.recipients),
+        }
     endpoints: ControlPlaneEndpoints = {}
     if cluster.endpoints.kubernetes is not None:
         endpoints["kubernetes"] = cluster.endpoints.kubernetes
@@ -170,7 +176,17 @@ def _workers(
         "config_contract": settings.cluster.config_contract,
         "config_patches": list(settings.cluster.config_patches),
         "graceful_removal": settings.cluster.protect,
+        "talos_version": settings.cluster.talos_version,
+        "kubernetes_version": settings.cluster.kubernetes_version,
+        "control_planes": control_plane.members,
+        "upgrade": upgrade_args(settings.cluster.upgrade),
     }
+    endpoints: WorkerEndpoints = {}
+    if settings.cluster.endpoints.kubernetes is not None:
+        endpoints["kubernetes"] = settings.cluster.endpoints.kubernetes
+    if settings.cluster.endpoints.talos:
+        endpoints["talos"] = dict(sorted(settings.cluster.endpoints.talos.items()))
+    args["endpoints"] = endpoints
     if (site := site_args(settings, secrets)) is not None:
         args["site"] = site
     if place.location is not None:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from hybrid_talos.life_inputs import UpgradeArgs
 from hybrid_talos.machine import MachineArgs
 from hybrid_talos.registries import ComponentImagesArgs, RegistryArgs
 from hybrid_talos.site import SiteArgs
 
 from .secrets import Secrets
 from .settings import Settings
+from .settings_life import Upgrade
 from .settings_machines import Machine, disk_args, link_args
 
 
@@ -56,6 +58,16 @@ def site_args(settings: Settings, secrets: Secrets) -> SiteArgs | None:
             args["proxy"]["username"] = site.proxy.username
             args["proxy"]["password"] = secrets.proxy_password
     return args
+
+
+def upgrade_args(upgrade: Upgrade) -> UpgradeArgs:
+    """Return how machines are upgraded, changed and removed."""
+    return {
+        "parallelism": upgrade.parallelism,
+        "drain_minutes": upgrade.drain_minutes,
+        "health_minutes": upgrade.health_minutes,
+        "snapshot": upgrade.snapshot,
+    }
 
 
 def registry_args(settings: Settings, secrets: Secrets) -> Mapping[str, RegistryArgs]:

@@ -27,6 +27,7 @@ from .settings_base import (
     form,
 )
 from .settings_endpoint import Endpoint
+from .settings_life import Snapshots, Upgrade
 from .settings_machines import Machine
 from .settings_site import ComponentImages, Registry, Site
 
@@ -129,6 +130,10 @@ class ClusterSettings(Section):
     """Addresses that this program itself connects to, where they are not the cluster's own."""
     api_ready_minutes: int = Field(default=15, ge=1, le=60)
     """Minutes to wait for the Kubernetes API of a cluster that was just started."""
+    upgrade: Upgrade = Upgrade()
+    """How machines that exist are upgraded, changed and removed."""
+    snapshots: Snapshots | None = None
+    """Where snapshots of etcd go before each upgrade and removal; without it upgrades are refused."""
     cert_sans: tuple[Host, ...] = ()
     """Further names and addresses for the certificates of the Talos and Kubernetes APIs."""
     config_patches: tuple[Patch, ...] = ()

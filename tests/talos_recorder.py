@@ -50,6 +50,11 @@ TYPES = {
     "bootstrap": "pulumi-python:dynamic/cluster:EtcdBootstrap",
     "kubeconfig": "talos:cluster/kubeconfig:Kubeconfig",
     "ready": "pulumi-python:dynamic/cluster:KubernetesReady",
+    "membership": "pulumi-python:dynamic/cluster:Membership",
+    "talos": "pulumi-python:dynamic/cluster:TalosUpgrade",
+    "kubernetes": "pulumi-python:dynamic/cluster:KubernetesUpgrade",
+    "member": "pulumi-python:dynamic/cluster:Member",
+    "health": "pulumi-python:dynamic/cluster:ClusterHealth",
 }
 
 

@@ -14,8 +14,10 @@ from ._contract import Shape
 from .address_plan import check_ranges
 from .certificates import certificate
 from .cluster_endpoint import EndpointArgs, EndpointShape, endpoint_problems, host_problem
+from .cluster_life import ControlPlaneMember, described
 from .cluster_patches import Common
 from .cni import Cni
+from .life_inputs import SnapshotArgs, SnapshotShape, UpgradeArgs, UpgradeShape
 from .machine import Address, MachineArgs, MachineShape, Name, Network, Patches, machine_problems
 from .machine_config import has_documents
 from .machine_links import carrier
@@ -110,6 +112,11 @@ class HAControlPlaneArgs(TypedDict):
     """Addresses that this program itself connects to in place of the cluster's own."""
     api_ready_minutes: NotRequired[int]
     """How long to wait for the Kubernetes API after the cluster was started: 1 to 60 minutes. Default 15."""
+    upgrade: NotRequired[UpgradeArgs]
+    """How control planes are upgraded, changed and removed; `parallelism` does not count for them."""
+    snapshots: NotRequired[SnapshotArgs]
+    """Where snapshots of etcd go before each upgrade and removal. Without it an upgrade is refused, unless
+    `upgrade.snapshot` is false."""
     protect: NotRequired[bool]
     """Whether Pulumi refuses to delete the secrets and the record of the bootstrap, which cannot be made again.
     Default true. To take the cluster down, set false and run `pulumi up` before `pulumi destroy`: from then on a
@@ -173,6 +180,8 @@ class HAControlPlaneShape(Shape):
     cloud_controller: bool = True
     endpoints: EndpointsShape = EndpointsShape()
     api_ready_minutes: Annotated[int, Field(ge=1, le=60)] = 15
+    upgrade: UpgradeShape = UpgradeShape()
+    snapshots: SnapshotShape | None = None
     protect: bool = True
 
     @property
@@ -189,6 +198,12 @@ class HAControlPlaneShape(Shape):
             trusted_roots=self.trusted_roots,
             images=self.component_images,
         )
+
+    @property
+    def known_members(self) -> list[ControlPlaneMember]:
+        """Return the control planes as other resources need to know them, by name."""
+        ordered = sorted(self.control_planes, key=lambda member: member.name)
+        return [described(member.name, member.address, self.talos_endpoint(member)) for member in ordered]
 
     def talos_endpoint(self, member: MachineShape) -> str:
         """Return where this program reaches the Talos API of a control plane."""

@@ -11,11 +11,14 @@ from . import control_plane_config as config
 from ._contract import check
 from .cluster_birth import BirthMember, EndpointCheck, EtcdBootstrap
 from .cluster_endpoint import url
-from .cluster_life import described
+from .cluster_life import ControlPlaneMember
+from .cni import Cni
 from .control_plane_inputs import HAControlPlaneArgs, HAControlPlaneShape
 from .kubernetes_ready import KubernetesReady
+from .life_inputs import shared_props
 from .machine import MachineShape
 from .machine_config import has_hostname_document
+from .machine_life import Life, Versions, configuration_apply, configuration_digests
 from .site import secret_or_none
 
 __all__ = ["HAControlPlane", "HAControlPlaneArgs"]
@@ -23,7 +26,10 @@ __all__ = ["HAControlPlane", "HAControlPlaneArgs"]
 
 class HAControlPlane(pulumi.ComponentResource):
     """Control planes on machines that exist: secrets made once, a configuration for each machine, applied one after
-    the other, the cluster started exactly once, its Kubernetes API waited for, and credentials for it.
+    the other, the cluster started exactly once, its health waited for, and credentials for it.
+
+    Later, members are added, replaced and removed, and Talos and Kubernetes are upgraded, one machine after the other
+    and never without quorum.
 
     The machines must be booted from a Talos image and reachable from where Pulumi runs, over a network that is
     trusted: the first configuration goes to a machine that cannot prove yet who it is.
@@ -100,53 +106,53 @@ class HAControlPlane(pulumi.ComponentResource):
         base = generated("controlplane", [])
         passwords = _passwords(shape)
         shared = self._shared_patches(shape, args, contract, passwords)
-        applied: list[pulumi.Resource] = []
-        for member in members:
-            applied.append(
-                talos.machine.ConfigurationApply(
-                    f"{name}-{member.name}-config",
-                    node=member.address,
-                    endpoint=member.reached_at,
-                    client_configuration=cast(Any, client),
-                    machine_configuration_input=base,
-                    config_patches=[
-                        # Typed inputs come after patches and win over them.
-                        *(pulumi.Output.secret(patch) for patch in (*shape.config_patches, *member.config_patches)),
-                        *shared,
-                        _own_patch(contract, member, args["installer_image"], shape),
-                    ],
-                    # Talos itself decides whether a change needs a reboot; the provider's own mode that avoids one asks
-                    # for a form of apply that a machine without configuration does not offer.
-                    apply_mode="auto",
-                    # Stored by an earlier update, since the provider reads it from the state. Back to maintenance mode,
-                    # so that the machine can be used again. The last members of a cluster can never leave etcd
-                    # gracefully, so a teardown (protect false) does not ask for it, nor does a single member.
-                    on_destroy={
-                        "reset": True,
-                        "reboot": True,
-                        "graceful": shape.protect and len(members) > 1,
-                    },
-                    opts=pulumi.ResourceOptions(
-                        parent=self,
-                        # One after the other, so that a change never restarts two members at once; on the way down the
-                        # last of the list goes first.
-                        depends_on=applied[-1:],
-                        additional_secret_outputs=["client_configuration", "machine_configuration"],
-                    ),
-                )
+        of_member = {
+            member.name: [
+                # Typed inputs come after patches and win over them.
+                *(pulumi.Output.secret(patch) for patch in (*shape.config_patches, *member.config_patches)),
+                *shared,
+                _own_patch(contract, member, args["installer_image"], shape),
+            ]
+            for member in members
+        }
+        by_name = {member.name: member for member in members}
+        life = Life(
+            name=name,
+            role="controlplane",
+            parent=self,
+            shared=shared_props(
+                shape.upgrade,
+                members=shape.known_members,
+                client_configuration=client,
+                kubernetes_server=shape.endpoints.kubernetes,
+                snapshots=shape.snapshots,
+                cluster_name=shape.cluster_name,
+            ),
+            machines=shape.known_members,
+            versions=Versions(shape.talos_version, shape.kubernetes_version, args["installer_image"]),
+            teardown=not shape.protect,
+        )
+
+        def apply(member: str, opts: pulumi.ResourceOptions) -> pulumi.Resource:
+            return configuration_apply(
+                f"{name}-{member}-config", by_name[member], client, base, of_member[member], opts
             )
+
+        digests = {member: configuration_digests(base, own) for member, own in of_member.items()}
+        images = shape.component_images.upgrade_flags if shape.component_images is not None else {}
+        applied = life.configured(apply, digests, life.upgrades(images))
 
         # Whoever is first at the birth starts the cluster, whatever becomes of the list: recorded before anything is
         # asked of a machine, and never changed.
         birth = BirthMember(
             f"{name}-birth",
-            member=described(first.name, first.address, shape.talos_endpoint(first)),
+            member=shape.known_members[0],
             opts=pulumi.ResourceOptions(parent=self),
         )
         bootstrap = EtcdBootstrap(
             f"{name}-bootstrap",
             first=birth.member,
-            members=[described(member.name, member.address, shape.talos_endpoint(member)) for member in members],
+            members=shape.known_members,
             client_configuration=cast(Any, client),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -183,6 +189,8 @@ class HAControlPlane(pulumi.ComponentResource):
                 depends_on=[credentials],
             ),
         )
+        # Where Talos installs no pod network, no Node is ready before somebody else brings one.
+        healthy = life.health(digests, [*applied, bootstrap, ready], nodes_ready=shape.cni is Cni.FLANNEL)
         reached = [member.reached_at for member in members]
         talosconfig = talos.client.get_configuration_output(
             client_configuration=cast(Any, client),
@@ -202,7 +210,7 @@ class HAControlPlane(pulumi.ComponentResource):
 
         self.kubeconfig = pulumi.Output.secret(
             # The URN is known in a preview, so this orders without hiding the value: whoever goes to the API waits.
-            pulumi.Output.all(credentials.kubeconfig_raw, endpoint, ready.urn).apply(
+            pulumi.Output.all(credentials.kubeconfig_raw, endpoint, ready.urn, healthy.urn).apply(
                 lambda v: config.kubeconfig_for(v[0], v[1])
             )
         )
@@ -213,9 +221,13 @@ class HAControlPlane(pulumi.ComponentResource):
         # URNs are known in a preview, so this orders without hiding the value: workers change after control planes
         # and go before them.
         self.worker_machine_config = pulumi.Output.secret(
-            pulumi.Output.all(worker, *(resource.urn for resource in applied)).apply(lambda v: cast(str, v[0]))
+            pulumi.Output.all(worker, healthy.urn, *(resource.urn for resource in applied)).apply(
+                lambda v: cast(str, v[0])
+            )
         )
         self.client_configuration = client
+        # For a StaticWorkerPool of the same program; plain, so it is no output.
+        self.members: Sequence[ControlPlaneMember] = shape.known_members
         self.register_outputs(
             {
                 "kubeconfig": self.kubeconfig,

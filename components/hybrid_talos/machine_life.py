@@ -9,13 +9,57 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
+import pulumiverse_talos as talos
 
 from .cluster_gates import gates
 from .cluster_life import ClusterHealth, ControlPlaneMember, KubernetesUpgrade, Member, Membership, TalosUpgrade
 from .life_plan import after_which
+from .machine import MachineShape
 
 Apply = Callable[[str, pulumi.ResourceOptions], pulumi.Resource]
 """Declares the configuration of the machine with a name."""
+
+
+def configuration_digests(base: pulumi.Input[str], own: Sequence[pulumi.Input[str]]) -> pulumi.Output[tuple[str, str]]:
+    """Return the digests of a machine's configuration with its patches (boot_configuration.Digests).
+
+    They tell nothing of what is in it, so they are no secrets.
+    """
+
+    def known(texts: Sequence[str]) -> tuple[str, str]:
+        from .boot_configuration import digests  # noqa: PLC0415 - loads libraries that few programs need
+
+        return digests(texts[0], texts[1:])
+
+    return pulumi.Output.unsecret(pulumi.Output.all(base, *own).apply(known))
+
+
+def configuration_apply(
+    name: str,
+    machine: MachineShape,
+    client: pulumi.Input[Any],
+    base: pulumi.Input[str],
+    own: Sequence[pulumi.Input[str]],
+    opts: pulumi.ResourceOptions,
+) -> pulumi.Resource:
+    """Declare that a machine gets a configuration with its ``own`` patches.
+
+    When it goes, nothing happens to the machine: its Member drains it, takes it out of the cluster and resets it.
+    """
+    return talos.machine.ConfigurationApply(
+        name,
+        node=machine.address,
+        endpoint=machine.reached_at,
+        client_configuration=client,
+        machine_configuration_input=base,
+        config_patches=own,
+        # Talos itself decides whether a change needs a reboot; the provider's own mode that avoids one asks for a form
+        # of apply that a machine without configuration does not offer.
+        apply_mode="auto",
+        opts=pulumi.ResourceOptions.merge(
+            opts, pulumi.ResourceOptions(additional_secret_outputs=["client_configuration", "machine_configuration"])
+        ),
+    )
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,15 @@ _IMAGE = re.compile(
 )
 
 
+_UPGRADE_FLAGS = {
+    "apiserver-image": "kube-apiserver",
+    "controller-manager-image": "kube-controller-manager",
+    "scheduler-image": "kube-scheduler",
+    "proxy-image": "kube-proxy",
+    "kubelet-image": "kubelet",
+}
+
+
 def registry_host(value: str) -> str:
     """Return the host of a registry, with its port if it has one; ValueError when it is none."""
     if not _HOST.fullmatch(value):
@@ -108,6 +117,11 @@ class ComponentImagesShape(Shape):
     def every_machine(self, kubernetes_version: str) -> Document:
         """Return the patch for every machine."""
         return {"machine": {"kubelet": {"image": f"{self.registry}/kubelet:v{kubernetes_version}"}}}
+
+    @property
+    def upgrade_flags(self) -> dict[str, str]:
+        """Return the flags by which `talosctl upgrade-k8s` takes the images, each with its image without a tag."""
+        return {flag: f"{self.registry}/{image}" for flag, image in _UPGRADE_FLAGS.items()}
 
     def control_planes(self, kubernetes_version: str) -> Document:
         """Return the patch for control planes."""

@@ -49,8 +49,31 @@ class Fleet:
         self._switch(wanted)
         return {address: nodes.endpoint(address) for address in wanted}
 
+    @property
+    def kubernetes(self) -> str:
+        """Return where the Kubernetes API of the nodes is reached, as long as a control plane serves it."""
+        assert self._nodes is not None
+        return self._nodes.kubernetes_endpoint
+
+    def follow(self) -> None:
+        """Let the world know of machines that were reset by talosctl, and not through the simulated provider."""
+        nodes = {} if self._nodes is None else self._nodes.nodes()
+        for record in self._world.find(machines.PACKAGE, "machine"):
+            node = nodes.get(record.id)
+            if node is not None and node.phase not in ("off", "running") and not node.config:
+                self._leave(record.id, record.doc)
+
+    def _leave(self, address: str, doc: Mapping[str, Any]) -> None:
+        cluster = self._world.get(machines.PACKAGE, "cluster", doc["cluster_id"])
+        if cluster is not None and address in cluster["voters"]:
+            rest = [voter for voter in cluster["voters"] if voter != address]
+            self._world.put(machines.PACKAGE, "cluster", doc["cluster_id"], {**cluster, "voters": rest})
+        machines.reset(self._world, address, graceful=False, reboot=True)
+
     def stop(self) -> None:
         """End the nodes; they come back as they are."""
+        if self._nodes is not None:
+            self.follow()
         if self._nodes is not None:
             self._nodes.stop()
             self._nodes = None

@@ -130,9 +130,11 @@ class ConfigurationApply(_Lasting):
             talosctl.validate(text)
         except talosctl.TalosctlError as error:
             raise refused("Error applying configuration", error) from None
+        if (nodes := fleet.of(call.world)) is not None:
+            nodes.follow()
         machines.check_reach(call.world, inputs["node"], outputs["endpoint"], client_of(inputs))
         machines.apply(call.world, inputs["node"], text, outputs["resolvedApplyMode"])
-        if (nodes := fleet.of(call.world)) is not None:
+        if nodes is not None:
             nodes.apply(inputs["node"], text, client_of(inputs))
         for write_only in ("clientConfigurationWo", "machineConfigurationInputWo"):
             outputs.pop(write_only, None)

@@ -96,9 +96,10 @@ def test_registers_one_of_each_and_an_apply_for_each_member() -> None:
         "cp",
         "cp-endpoint",
         "cp-secrets",
-        "cp-cp-1-config",
-        "cp-cp-2-config",
-        "cp-cp-3-config",
+        "cp-membership",
+        "cp-kubernetes",
+        *(f"cp-cp-{n}-{role}" for n in (1, 2, 3) for role in ("talos", "member", "config")),
+        "cp-health",
         "cp-birth",
         "cp-bootstrap",
         "cp-kubeconfig",
@@ -143,7 +144,7 @@ def test_two_instances_do_not_collide() -> None:
 
     run(recorder, program)
     children = [name for name in recorder.resources if "-" in name]
-    assert len(children) == 18
+    assert len(children) == 36
     assert all(name.startswith(("a-", "b-")) for name in children)
 
 
@@ -243,8 +244,59 @@ def test_a_tunnel_to_a_machine_is_used_for_what_this_program_asks_of_it() -> Non
 
 def test_members_are_configured_one_after_the_other() -> None:
     recorder, _ = built(control_planes=members(5))
-    chain = [recorder.depends_on(f"cp-cp-{n}-config") for n in range(1, 6)]
-    assert chain == [[], ["cp-cp-1-config"], ["cp-cp-2-config"], ["cp-cp-3-config"], ["cp-cp-4-config"]]
+    for kind in ("member", "config"):
+        chain = [set(recorder.depends_on(f"cp-cp-{n}-{kind}")) - {f"cp-cp-{n}-member"} for n in range(1, 6)]
+        assert chain == [{"cp-kubernetes"}, *({"cp-kubernetes", f"cp-cp-{n}-config"} for n in range(1, 5))]
+
+
+def test_upgrades_stand_before_all_configurations_and_health_behind_them() -> None:
+    recorder, _ = built()
+    assert recorder.depends_on("cp-cp-1-talos") == ["cp-membership"]
+    assert recorder.depends_on("cp-cp-2-talos") == ["cp-cp-1-talos"]
+    assert recorder.depends_on("cp-cp-3-talos") == ["cp-cp-2-talos"]
+    assert "cp-cp-3-talos" in recorder.depends_on("cp-kubernetes")
+    for member in ("cp-1", "cp-2", "cp-3"):
+        assert {"cp-kubernetes", f"cp-{member}-member"} <= set(recorder.depends_on(f"cp-{member}-config"))
+        assert f"cp-{member}-config" in recorder.depends_on("cp-health")
+    assert {"cp-bootstrap", "cp-api-ready"} <= set(recorder.depends_on("cp-health"))
+
+
+def test_each_configuration_has_its_gate_right_before_it() -> None:
+    recorder, _ = built()
+    for member in ("cp-1", "cp-2", "cp-3"):
+        hooks = recorder.options[f"cp-{member}-config"].hooks
+        assert hooks is not None
+        assert hooks.before_create
+        assert hooks.before_update
+
+
+def test_upgrades_know_versions_machines_and_where_snapshots_go() -> None:
+    recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+    recorder, _ = built(
+        snapshots={"directory": "/backup", "recipients": [recipient]},
+        upgrade={"drain_minutes": 3, "health_minutes": 7},
+        endpoints={"talos": {"192.0.2.12": "127.0.0.1:50001"}, "kubernetes": "https://10.0.0.1:8443"},
+        component_images={"registry": "registry.example.com/k8s"},
+    )
+    given = plain(recorder.of_type("talos")["cp-cp-2-talos"])
+    assert (given["name"], given["address"], given["endpoint"]) == ("cp-2", "192.0.2.12", "127.0.0.1:50001")
+    assert (given["version"], given["kubernetes_version"], given["after"]) == ("1.14.0", "1.36.3", "cp-1")
+    assert given["installer_image"] == "factory.talos.dev/metal-installer/abc:v1.14.0"
+    assert given["snapshots"] == {"cluster": "demo", "directory": "/backup", "recipients": [recipient]}
+    assert (given["drain_minutes"], given["health_minutes"]) == (3, 7)
+    assert given["kubernetes_server"] == "https://10.0.0.1:8443"
+    (images,) = [plain(found["images"]) for found in recorder.of_type("kubernetes").values()]
+    assert images["kubelet-image"] == "registry.example.com/k8s/kubelet"
+    assert images["apiserver-image"] == "registry.example.com/k8s/kube-apiserver"
+
+
+def test_the_digests_of_a_configuration_are_known_and_no_secrets() -> None:
+    recorder, _ = built(config_patches=["machine: {env: {A: password}}"])
+    given = recorder.of_type("member")["cp-cp-1-member"]
+    assert not is_secret(given["configuration"])
+    assert not is_secret(given["boot_configuration"])
+    other, _ = built(config_patches=["machine: {env: {A: other}}"])
+    assert other.of_type("member")["cp-cp-1-member"]["boot_configuration"] != given["boot_configuration"]
 
 
 def test_kubeconfig_waits_for_the_bootstrap_and_asks_a_control_plane() -> None:
@@ -335,23 +387,17 @@ def test_worker_config_orders_workers_after_all_control_planes() -> None:
     assert {"cp-cp-1-config", "cp-cp-2-config", "cp-cp-3-config"} <= waited
 
 
-def test_a_removed_member_leaves_etcd_and_returns_to_maintenance() -> None:
+def test_only_its_place_in_the_cluster_takes_a_machine_out_of_it() -> None:
     recorder, _ = built()
-    for given in recorder.of_type("apply").values():
-        assert given["onDestroy"] == {"reset": True, "reboot": True, "graceful": True}
+    assert all("onDestroy" not in given for given in recorder.of_type("apply").values())
+    assert all(plain(given["teardown"]) is False for given in recorder.of_type("member").values())
 
 
 def test_a_teardown_unprotects_and_does_not_ask_for_what_the_last_member_cannot_do() -> None:
     recorder, _ = built(protect=False)
-    assert all(given["onDestroy"]["graceful"] is False for given in recorder.of_type("apply").values())
+    assert all(plain(given["teardown"]) is True for given in recorder.of_type("member").values())
     assert recorder.options["cp-secrets"].protect is None
     assert recorder.options["cp-bootstrap"].protect is None
-
-
-def test_a_single_member_is_never_asked_to_leave_etcd() -> None:
-    recorder, _ = built(control_planes=members(1), allow_single_member=True)
-    (given,) = recorder.of_type("apply").values()
-    assert given["onDestroy"]["graceful"] is False
 
 
 def test_certificates_cover_endpoint_members_and_extra_names_of_both_apis() -> None:
@@ -585,7 +631,7 @@ def test_nothing_needs_a_value_in_the_first_preview() -> None:
         location=pulumi.Output.from_input(LOCATION),
         config_patches=["machine: {}"],
     )
-    assert len(recorder.resources) == 10
+    assert len(recorder.resources) == 19
     assert not recorder.calls
     assert outputs["endpoints"][0] == ["192.0.2.11", "192.0.2.12", "192.0.2.13"]
     assert not any("Output" in text or "pulumi" in text for text in map(str, recorder.resources))
@@ -652,6 +698,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"registry_mirrors": {"docker.io": []}}, "registry_mirrors.docker.io"),
     ({"cluster_name": "Demo Cluster"}, "cluster_name: must be lower-case"),
     ({"members": 3}, "members: no such input"),
+    ({"upgrade": {"drain_minutes": 121}}, "upgrade.drain_minutes"),
+    ({"upgrade": {"parallel": 2}}, "upgrade.parallel"),
+    ({"snapshots": {"directory": "/backup", "recipients": []}}, "snapshots.recipients"),
+    ({"snapshots": {"directory": "/backup", "recipients": ["me"]}}, "must be a public key of age"),
     ({"cni": "calico"}, "cni"),
 ]
 

@@ -45,7 +45,8 @@ def patches_of(recorder: Recorder, worker: str) -> list[Any]:
 
 def test_registers_one_apply_for_each_worker_by_its_name() -> None:
     recorder, outputs = built(workers=machines(3))
-    assert set(recorder.resources) == {"pool", *(f"pool-worker-{n}-config" for n in (1, 2, 3))}
+    own = {f"pool-worker-{n}-{role}" for n in (1, 2, 3) for role in ("member", "config")}
+    assert set(recorder.resources) == {"pool", *own, "pool-health"}
     assert outputs["node_names"] == (["worker-1", "worker-2", "worker-3"], False)
 
 
@@ -129,8 +130,37 @@ def test_no_worker_ever_gets_an_address_or_api_of_control_planes() -> None:
 @pytest.mark.parametrize("graceful", [True, False])
 def test_a_removed_worker_is_reset_and_drained_unless_told_not_to(graceful: bool) -> None:
     recorder, _ = built(**({} if graceful else {"graceful_removal": False}))
-    for given in recorder.of_type("apply").values():
-        assert given["onDestroy"] == {"reset": True, "reboot": True, "graceful": graceful}
+    assert all("onDestroy" not in given for given in recorder.of_type("apply").values())
+    for given in recorder.of_type("member").values():
+        assert plain(given["teardown"]) is not graceful
+        assert plain(given["role"]) == "worker"
+
+
+def test_workers_are_upgraded_as_many_at_once_as_asked_for_and_before_their_configurations() -> None:
+    recorder, _ = built(
+        workers=machines(4),
+        talos_version="v1.14.0",
+        kubernetes_version="1.36.3",
+        control_planes=[{"name": "cp-1", "address": "192.0.2.11", "endpoint": "127.0.0.1:50001"}],
+        endpoints={"talos": {"192.0.2.22": "127.0.0.1:50002"}, "kubernetes": "https://10.0.0.1:8443"},
+        upgrade={"parallelism": 2},
+    )
+    assert [recorder.depends_on(f"pool-worker-{n}-talos") for n in (1, 2, 3, 4)] == [
+        [],
+        [],
+        ["pool-worker-1-talos"],
+        ["pool-worker-2-talos"],
+    ]
+    given = plain(recorder.of_type("talos")["pool-worker-2-talos"])
+    assert (given["version"], given["endpoint"], given["role"]) == ("1.14.0", "127.0.0.1:50002", "worker")
+    assert given["members"] == [{"name": "cp-1", "address": "192.0.2.11", "endpoint": "127.0.0.1:50001"}]
+    assert given["kubernetes_server"] == "https://10.0.0.1:8443"
+    for n in (1, 2, 3, 4):
+        assert {"pool-worker-3-talos", "pool-worker-4-talos"} <= set(recorder.depends_on(f"pool-worker-{n}-config"))
+    assert "pool-worker-1-config" in recorder.depends_on("pool-worker-3-config")
+    assert "pool-worker-1-config" not in recorder.depends_on("pool-worker-2-config")
+    assert not recorder.of_type("membership")
+    assert not recorder.of_type("kubernetes")
 
 
 def test_two_instances_do_not_collide() -> None:
@@ -166,6 +196,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"workers": [{"name": "w"}]}, "workers.0.address"),
     ({"node_subnets": ["10.0.0.0/8"]}, "worker-1 has the address 192.0.2.21, which is in none of node_subnets"),
     ({"node_subnets": ["10.0.0.1/8"]}, "node_subnets.0"),
+    ({"talos_version": "1.14.0"}, "kubernetes_version: required with talos_version"),
+    ({"upgrade": {"parallelism": 0}}, "upgrade.parallelism"),
+    ({"control_planes": [{"name": "cp-1", "endpoint": "192.0.2.11"}]}, "control_planes.0.address"),
     (
         {"workers": [{**machines()[0], "labels": {"node-role.kubernetes.io/worker": ""}}]},
         "worker-1: labels.node-role.kubernetes.io/worker",

@@ -1,0 +1,38 @@
+"""The settings of a cluster's life: how its machines are upgraded, changed and removed, and where snapshots go."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from .settings_base import Section
+
+
+class Upgrade(Section):
+    """How machines that exist are upgraded, changed and removed."""
+
+    parallelism: int = Field(default=1, ge=1, le=10)
+    """How many workers at once; control planes always go one after the other."""
+    drain_minutes: int = Field(default=10, ge=0, le=120)
+    """Minutes that pods may take to leave a machine; budgets are honoured. With 0 they are left alone."""
+    health_minutes: int = Field(default=15, ge=1, le=120)
+    """Minutes that a machine, or the cluster, may take to be healthy again."""
+    snapshot: bool = True
+    """Take a snapshot of etcd before each upgrade and each removal of a control plane; needs snapshots."""
+
+
+def _recipient(value: str) -> str:
+    from hybrid_talos.etcd_snapshot import recipient_problem  # noqa: PLC0415 - loads a library that few stacks need
+
+    problem = recipient_problem(value)
+    if problem:
+        raise ValueError(problem)
+    return value
+
+
+class Snapshots(Section):
+    """Where snapshots of etcd go, encrypted."""
+
+    directory: str = Field(min_length=1)
+    """Folder on the machine where Pulumi runs; made when it is not there."""
+    recipients: Annotated[tuple[Annotated[str, AfterValidator(_recipient)], ...], Field(min_length=1)]
+    """Public keys (age) of those who may read the snapshots, which hold every Secret of the cluster."""
