@@ -77,7 +77,7 @@ def nodes_of(kubeconfig: str, connect_to: str | None) -> Iterator["KubernetesNod
 
 
 class KubernetesNodes:
-    """The Nodes of one cluster."""
+    """The Nodes of one cluster; ``api`` is the client that they are asked by."""
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class KubernetesNodes:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self.api = api
         self._core: Any = client.CoreV1Api(api)
         self._clock = clock
         self._sleep = sleep
