@@ -13,7 +13,7 @@ from pathlib import Path
 
 from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
 
-from .node_tools import NodeTools
+from .node_tools import PINS, NodeTools
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -44,21 +44,27 @@ class Azurite:
 
 
 @contextmanager
-def azurite(tools: NodeTools, options: Sequence[str] = (), scheme: str = "http") -> Iterator[Azurite]:
-    """Run an empty Azurite on a free port of 127.0.0.1; ``options`` are further ones of its command line."""
+def azurite(
+    tools: NodeTools, options: Sequence[str] = (), scheme: str = "http", folder: Path | None = None
+) -> Iterator[Azurite]:
+    """Run an Azurite on a free port of 127.0.0.1; ``options`` are further ones of its command line.
+
+    It keeps what is stored in ``folder``, and begins with what is there; left out, it is empty and forgets everything.
+    It ends with this process, however that ends.
+    """
     with tempfile.TemporaryDirectory(prefix="azurite-") as made, (Path(made) / "log").open("w+") as log:
-        port = _free_port()
+        place, port = folder or Path(made), _free_port()
         command = [
-            *(str(tools.node), str(tools.azurite)),
-            *("--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", made),
+            *(str(tools.node), "--require", str(PINS / "with-parent.cjs"), str(tools.azurite)),
+            *("--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(place)),
             # The clients' versions of the API are newer than it knows; it reports home unless told not to.
             *("--silent", "--skipApiVersionCheck", "--disableTelemetry"),
             *options,
         ]
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.PIPE)
         try:
             _wait(process, port, log.name)
-            yield Azurite(f"{scheme}://127.0.0.1:{port}/{ACCOUNT}", Path(made))
+            yield Azurite(f"{scheme}://127.0.0.1:{port}/{ACCOUNT}", place)
         finally:
             process.terminate()
             try:
@@ -66,6 +72,8 @@ def azurite(tools: NodeTools, options: Sequence[str] = (), scheme: str = "http")
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
 
 
 def _free_port() -> int:

@@ -232,9 +232,10 @@ class Command:
     def _banner(self) -> None:
         tools = self.tools
         shown = self.places.lab.relative_to(ROOT) if self.places.lab.is_relative_to(ROOT) else self.places.lab
+        azurite = "; Azurite (page blobs of Azure)" if self.places.azurite.is_dir() else ""
         say(
             f"lab: real: pulumi {tools.pulumi.version}, the Python program, talosctl {tools.talosctl.version} "
-            "(every secret, config and patch)\n"
+            f"(every secret, config and patch){azurite}\n"
             "lab: simulated on 127.0.0.1: Azure, Alibaba Cloud, the Talos machines, Kubernetes, the image factory\n"
             f"lab: stack {self.stack}, state in {shown}; no account is used, nothing leaves this machine"
         )

@@ -221,6 +221,9 @@ def _reset(where: Places, everything: bool) -> None:
         world.close()
     for folder in (where.lab / "blobs", where.lab / "oss"):
         shutil.rmtree(folder, ignore_errors=True)
+    if where.azurite.is_dir():
+        shutil.rmtree(where.azurite)
+        where.azurite.mkdir()
     if everything:
         for folder in (where.state, where.run, where.home):
             shutil.rmtree(folder, ignore_errors=True)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from .places import ROOT
+from . import node_tools
+from .places import ROOT, Places, places
+from .tool_builds import ToolsMissing
 from .tools import provide
 
 STEPS = (
@@ -24,10 +26,26 @@ It is up. To look around (the steps of `nextSteps` are for a real cluster: here 
   make clean-lab                                forget it all (in order: docs/teardown.md)"""
 
 
+def page_blobs(where: Places) -> str:
+    """Choose who keeps the page blobs of a new lab, Azurite where Node.js is at hand; return who it is."""
+    own = "the lab's own server of the protocol"
+    if where.azurite.is_dir():
+        return "Azurite"
+    if where.state.exists():
+        return f"{own} (as this lab began; `make clean-lab` begins a new one)"
+    try:
+        node_tools.provide()
+    except ToolsMissing as missing:
+        return f"{own}, in the place of Azurite: {str(missing).splitlines()[0]}"
+    where.azurite.mkdir(parents=True)
+    return "Azurite"
+
+
 def demo(words: Sequence[str]) -> int:
     """Run the demonstration; ``words`` (such as ``--stack X``) go to every step. Return the first bad status."""
     console = Console(stderr=True, highlight=False)
     provide()
+    console.print(f"Azure's page blobs: {page_blobs(places())}")
     started = time.monotonic()
     for title, step in STEPS:
         console.rule(f"[bold]{title}")

@@ -37,6 +37,11 @@ class Places:
         return self.lab / "factory"
 
     @property
+    def azurite(self) -> Path:
+        """Page blobs, when Azurite keeps them in the lab's place: it does when this folder is there."""
+        return self.lab / "azurite"
+
+    @property
     def certificates(self) -> Path:
         """The lab's certificates, keys included."""
         return self.lab / "certificates"

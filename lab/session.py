@@ -16,6 +16,7 @@ from . import factory
 from .certs import Certificates, certificates
 from .places import ROOT, Places
 from .provider import Package, serve
+from .tool_builds import ToolsMissing
 from .tools import Tools
 from .world import World
 
@@ -195,6 +196,7 @@ class Session:
             self._stack.callback(stop)
 
         ports.bind("factory", start_factory)
+        self._open_azurite()
         blobs = BlobServer(self.world)
         ports.bind("blob", lambda port: blobs.start(port, trust.server_context()))
         self._stack.callback(blobs.stop)
@@ -235,6 +237,23 @@ class Session:
             **identity.environment,
             **self._credentials(trust),
         }
+
+    def _open_azurite(self) -> None:
+        """Let Azurite keep the page blobs, in a lab whose blobs it keeps."""
+        if not self.places.azurite.is_dir():
+            return
+        from .azure import blob_store  # noqa: PLC0415
+        from .azure.azurite_store import AzuriteStore  # noqa: PLC0415
+        from .azurite import azurite  # noqa: PLC0415
+        from .node_tools import provide  # noqa: PLC0415
+
+        try:
+            tools = provide(self._say)
+        except ToolsMissing as missing:
+            raise ToolsMissing(f"the page blobs of {self.places.lab} are in Azurite: {missing}") from None
+        server = self._stack.enter_context(azurite(tools, folder=self.places.azurite))
+        blob_store.keep_in(self.world, AzuriteStore(server))
+        self._stack.callback(blob_store.keep_in, self.world, None)
 
     def answer_for(self, addresses: Sequence[str]) -> dict[str, str]:
         """Let machines at these addresses answer to talosctl; return where, by address."""

@@ -34,6 +34,10 @@ def build_mesh(
         args["granularity"] = mesh.granularity
         args["cidr"] = str(mesh.cidr)
         args["persistent_keepalive"] = mesh.persistent_keepalive
+        if mesh.peers is not None:
+            args["peer_cidr"] = str(mesh.peers.cidr)
+        if mesh.monitoring is not None:
+            args["monitoring"] = {"labels": dict(sorted(mesh.monitoring.labels.items()))}
     if mesh.mtu is not None:
         args["mtu"] = mesh.mtu
     return NetworkMesh("mesh", args, pulumi.ResourceOptions(providers=[provider], depends_on=list(depends_on)))

@@ -20,6 +20,7 @@ class Outputs:
     endpoints: pulumi.Output[Any] | None = None
     cluster_endpoint: pulumi.Output[str] | None = None
     join: pulumi.Output[Any] | None = None
+    mesh_clients: pulumi.Output[Mapping[str, str]] | None = None
 
     def exports(self) -> dict[str, Any]:
         """Return the outputs under the names that people and other stacks read."""
@@ -32,6 +33,7 @@ class Outputs:
             "nodeGroups": {name: group.apply(_camel) for name, group in sorted(self.node_groups.items())},
             "nextSteps": list(self.next_steps),
             "join": self.join,
+            "meshClients": self.mesh_clients,
         }
         return {name: value for name, value in named.items() if value is not None}
 

@@ -33,13 +33,15 @@ def aliyun_provider(region: str, after: After = ()) -> alicloud.Provider:
     return alicloud.Provider(f"aliyun-{region}", region=region, opts=pulumi.ResourceOptions(depends_on=list(after)))
 
 
-def kubernetes_provider(cluster_name: str, kubeconfig: pulumi.Input[str]) -> kubernetes.Provider:
-    """Return the provider for the cluster's Kubernetes API.
+def kubernetes_provider(
+    cluster_name: str, kubeconfig: pulumi.Input[str], name: str = "kubernetes"
+) -> kubernetes.Provider:
+    """Return the provider for the cluster's Kubernetes API, under a ``name`` of its own in the stack.
 
     The cluster identifier keeps a renewed kubeconfig or a moved endpoint from looking like another cluster, which
     would replace every object.
     """
-    return kubernetes.Provider("kubernetes", kubeconfig=kubeconfig, cluster_identifier=cluster_name)
+    return kubernetes.Provider(name, kubeconfig=kubeconfig, cluster_identifier=cluster_name)
 
 
 def talos_provider() -> talos.Provider:

@@ -25,7 +25,6 @@ from .settings_azure import AzurePool, AzureSettings
 from .settings_cluster import (
     ClusterSettings,
     Location,
-    MeshSettings,
     OtherLocation,
 )
 from .settings_endpoint import Endpoint
@@ -33,6 +32,7 @@ from .settings_errors import KEY, Problem, SettingsError, closest, problems_of
 from .settings_image import ImageSettings
 from .settings_labels import Taint
 from .settings_machines import Machine
+from .settings_mesh import MeshSettings, Peer, Peers
 from .settings_partial import partial
 from .settings_pools import CloudNetwork, Spot
 from .settings_rules import problems_between
@@ -61,6 +61,8 @@ __all__ = [
     "MeshKind",
     "MeshSettings",
     "OtherLocation",
+    "Peer",
+    "Peers",
     "Settings",
     "SettingsError",
     "Spot",

@@ -82,6 +82,13 @@ def _of_mesh(tree: Tree) -> Iterator[Claim]:
     cidr = part(mesh, lambda m: m.cidr if m.kind is MeshKind.KILO else None)
     if cidr is not None:
         yield Claim("mesh", cidr, setting="mesh.cidr")
+    if (peers := part(mesh, lambda m: m.peers.cidr if m.peers is not None else None)) is not None:
+        yield Claim("peers of the mesh", peers, setting="mesh.peers.cidr")
+    for name, peer in (part(mesh, lambda m: m.peers.machines if m.peers is not None else None) or {}).items():
+        for index, routed in enumerate(part(peer, lambda p: p.routed_cidrs) or ()):
+            yield Claim(
+                f"what is behind peer {name}", routed, setting=f"mesh.peers.machines.{name}.routedCidrs[{index}]"
+            )
     for name, other in (part(mesh, lambda m: m.locations) or {}).items():
         for index, own in enumerate(part(other, lambda o: o.cidrs) or ()):
             yield Claim(f"location {name}", own, setting=f"mesh.locations.{name}.cidrs[{index}]")

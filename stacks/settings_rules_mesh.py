@@ -1,8 +1,9 @@
 """Rules about the mesh. Whether locations reach each other is asked of the library's own plan of the mesh."""
 
 from collections.abc import Iterable, Iterator
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
+from hybrid_talos.allotment import allotted, collisions
 from hybrid_talos.cni import Cni
 from hybrid_talos.mesh_plan import (
     KUBESPAN_PORT,
@@ -14,10 +15,12 @@ from hybrid_talos.mesh_plan import (
     Place,
     parse_endpoint,
 )
+from hybrid_talos.peer_checks import peer_problems
 
 from .settings_base import UnparsedError, part
 from .settings_cluster import MeshSettings
 from .settings_errors import Problem
+from .settings_mesh import Peers
 from .settings_tree import Tree
 
 AZURE_MTU = 1400
@@ -32,6 +35,8 @@ _WHY = {
     Cni.CILIUM: "Kilo's Cilium mode is made for one leader in each location",
 }
 _NOT_FOR_KUBESPAN = {
+    "peers": "KubeSpan joins members of the cluster alone",
+    "monitoring": "it watches Kilo's agents, and KubeSpan has none",
     "cni": "KubeSpan runs with Talos's own pod network",
     "granularity": "KubeSpan always joins every machine with every other",
     "cidr": "KubeSpan makes its own IPv6 range from the cluster's id",
@@ -49,6 +54,7 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
     yield _names(tree)
     yield _endpoints(tree)
     yield _reach(tree)
+    yield from _peers(tree)
 
 
 def _mesh(tree: Tree, kind: MeshKind) -> MeshSettings | None:
@@ -200,3 +206,51 @@ def _reach(tree: Tree) -> Iterator[Problem]:
             f"must be 1 or more seconds: {', '.join(quiet)} can be reached only through an address translation (NAT) "
             "that forgets silent peers",
         )
+
+
+def _peers(tree: Tree) -> Iterator[Iterable[Problem]]:
+    peers = part(tree, lambda t: t.mesh.peers if t.mesh is not None else None)
+    if peers is None:
+        return
+    yield _peers_apart(peers)
+    yield _peers_allotted(peers)
+    yield _peers_served(tree, peers)
+
+
+def _peers_apart(peers: Peers) -> Iterator[Problem]:
+    """What peers claim, judged as the library does it."""
+    written = {
+        name: (peer.address or allotted(peers.cidr, 32, name).network_address, peer.public_key, peer.routed_cidrs)
+        for name, peer in peers.machines.items()
+    }
+    for where, text in peer_problems(peers.cidr, written):
+        name, _, key = where.removeprefix("peers.").partition(".")
+        # Two addresses that follow from names, or one of them: _peers_allotted says what to do.
+        if key == "address" and peers.machines[name].address is None:
+            continue
+        camel = {"public_key": "publicKey", "routed_cidrs": "routedCidrs"}.get(key, key)
+        yield Problem(f"mesh.peers.machines.{name}.{camel}", text)
+
+
+def _peers_allotted(peers: Peers) -> Iterator[Problem]:
+    derived = [name for name, peer in peers.machines.items() if peer.address is None]
+    taken = {name: IPv4Network(peer.address) for name, peer in peers.machines.items() if peer.address is not None}
+    for collision in collisions(peers.cidr, 32, derived, taken):
+        yield Problem(
+            f"mesh.peers.machines.{collision.second}.address",
+            f"{collision.first} and {collision.second} both come to {collision.range.network_address}: "
+            + (
+                f"write down a free address for the one that is new, {collision.free.network_address}"
+                if collision.free is not None
+                else "nothing is free, use a larger mesh.peers.cidr"
+            ),
+        )
+
+
+def _peers_served(tree: Tree, peers: Peers) -> Iterator[Problem]:
+    services = tree.cluster.service_cidr
+    for index, server in enumerate(peers.dns):
+        if server in services and not peers.services:
+            yield Problem(
+                f"mesh.peers.dns[{index}]", f"{server} is a service of the cluster: set mesh.peers.services too"
+            )

@@ -9,6 +9,7 @@ from hybrid_talos.arch import Arch
 from hybrid_talos.autoscaler_tags import alibaba_tag_problems, azure_tags
 from hybrid_talos.azure_cloud import AzureEnvironment
 from hybrid_talos.azure_sizes import SystemDisk, is_arm_size, machine_problems, size_problems
+from hybrid_talos.machine_stamp import template_stamped
 from hybrid_talos.node_template import Taint as NodeTaint
 from hybrid_talos.node_template import node_template
 from hybrid_talos.pool_inputs import WIDEST_DIAGNOSIS
@@ -201,7 +202,7 @@ def _azure_arch(path: str, tree: Tree, pool: AzurePool) -> Iterator[Problem]:
 def _azure_tags(path: str, section: AzureSettings, pool: AzurePool) -> Iterator[Problem]:
     try:
         template = node_template("azure", pool.name, pool.labels, _taints(pool))
-        azure_tags(template, pool.min_size, pool.max_size, section.tags)
+        azure_tags(template_stamped(template), pool.min_size, pool.max_size, section.tags)
     except ValueError as error:
         yield Problem(path, _camel(str(error)))
 
@@ -283,7 +284,7 @@ def _aliyun_taints(path: str, pool: AliyunPool) -> Iterator[Problem]:
 
 def _aliyun_tags(path: str, section: AliyunSettings, pool: AliyunPool) -> Iterator[Problem]:
     try:
-        template = node_template("aliyun", pool.name, pool.labels, _taints(pool))
+        template = template_stamped(node_template("aliyun", pool.name, pool.labels, _taints(pool)))
     except ValueError as error:
         yield Problem(path, _camel(str(error)))
         return

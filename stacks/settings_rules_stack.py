@@ -49,6 +49,7 @@ def sections(stack: str, tree: Tree) -> Iterator[Problem]:
                     f"cluster.endpoint.{key}",
                     f"is made by the stack that builds the cluster, which {stack} is not: remove it, and give the host",
                 )
+        yield from _of_mesh(stack, tree)
     if stack != "cluster" and tree.mesh is None:
         yield Problem(
             "mesh", f"is required by the stack {stack}: machines of a cloud reach the control planes only through it"
@@ -56,6 +57,22 @@ def sections(stack: str, tree: Tree) -> Iterator[Problem]:
     if (stack != "cluster" or tree.mesh is not None) and tree.cluster.location is None:
         yield Problem(
             "cluster.location", "is required: the mesh joins this place of the control planes with the others"
+        )
+
+
+def _of_mesh(stack: str, tree: Tree) -> Iterator[Problem]:
+    """Find what of a mesh only the stack makes that builds the cluster."""
+    if tree.mesh is None:
+        return
+    if tree.mesh.peers is not None and tree.mesh.peers.machines:
+        yield Problem(
+            "mesh.peers.machines",
+            f"are made by the stack that builds the cluster, which {stack} is not: remove them, and leave cidr for the "
+            "firewalls",
+        )
+    if tree.mesh.monitoring is not None:
+        yield Problem(
+            "mesh.monitoring", f"is made by the stack that builds the cluster, which {stack} is not: remove it"
         )
 
 

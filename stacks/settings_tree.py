@@ -9,8 +9,9 @@ from .settings_aliyun import AliyunSettings
 from .settings_autoscaler import AutoscalerSettings
 from .settings_azure import AzurePool, AzureSettings
 from .settings_base import Section, form
-from .settings_cluster import ClusterSettings, MeshSettings
+from .settings_cluster import ClusterSettings
 from .settings_image import ImageSettings
+from .settings_mesh import MeshSettings
 
 STACKS = ("cluster", "azure-burst", "aliyun-burst", "hybrid")
 """The compositions that `hybrid-talos:stack` picks from."""

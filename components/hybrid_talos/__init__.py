@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from .machine import MachineArgs
     from .machine_links import BondArgs, BondMode, LinkArgs, RouteArgs, VlanArgs
     from .mesh_location import MeshLocation
+    from .mesh_peers import MeshPeerArgs, MeshPeers, MeshPeersArgs
     from .mesh_plan import Granularity, MeshKind
-    from .network_mesh import MeshLocationArgs, NetworkMesh, NetworkMeshArgs
+    from .network_mesh import MeshLocationArgs, MeshMonitoringArgs, NetworkMesh, NetworkMeshArgs
     from .node_group import NodeGroup
     from .node_template import TaintArgs, TaintEffect
     from .pool_inputs import SpotArgs
@@ -88,6 +89,10 @@ _MODULES = {
     "MeshKind": "mesh_plan",
     "MeshLocation": "mesh_location",
     "MeshLocationArgs": "network_mesh",
+    "MeshMonitoringArgs": "network_mesh",
+    "MeshPeerArgs": "mesh_peers",
+    "MeshPeers": "mesh_peers",
+    "MeshPeersArgs": "mesh_peers",
     "MetaValueArgs": "image_inputs",
     "NetworkMesh": "network_mesh",
     "NetworkMeshArgs": "network_mesh",
@@ -157,6 +162,10 @@ __all__ = [
     "MeshKind",
     "MeshLocation",
     "MeshLocationArgs",
+    "MeshMonitoringArgs",
+    "MeshPeerArgs",
+    "MeshPeers",
+    "MeshPeersArgs",
     "MetaValueArgs",
     "NetworkMesh",
     "NetworkMeshArgs",

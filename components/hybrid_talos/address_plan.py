@@ -6,7 +6,9 @@ Pure functions. Only IPv4: the clouds' scale sets and the mesh are given IPv4 ra
 from collections.abc import Collection, Iterable, Sequence
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from itertools import combinations
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator
 
 NODE_PREFIX = 24
 """Prefix length of the pod range of one node: kube-controller-manager's `--node-cidr-mask-size` for IPv4."""
@@ -84,6 +86,16 @@ def parse_network(text: str) -> IPv4Network:
         raise ValueError(
             f"{text} is the address of a machine inside a range: write {meant} if that range is meant"
         ) from None
+
+
+def _range(value: Any) -> IPv4Network:
+    if not isinstance(value, str):
+        raise ValueError("must be an IPv4 range such as 10.2.0.0/16")  # noqa: TRY004 - a problem, not a fault
+    return parse_network(value)
+
+
+PlainRange = Annotated[IPv4Network, BeforeValidator(_range)]
+"""A range among a component's plain inputs, written as text."""
 
 
 def reserved(clouds: Collection[str] = ()) -> list[Claim]:

@@ -20,11 +20,13 @@ from .aliyun_instance_types import instance_type_problems
 from .aliyun_machine import instance_types, public_address, spot_settings
 from .aliyun_network import MOST_RANGES, RESERVED_ADDRESSES, aliyun_network
 from .autoscaler_tags import alibaba_tag_problems, alibaba_template_tags
+from .machine_stamp import PLACEHOLDER, stamp_of, stamped_config, stamped_tags, template_stamped
 from .mesh_location import MeshLocation
 from .node_group import NodeGroup
 from .node_template import NodeTemplate, TaintArgs, node_template
 from .pool_config import pool_config
 from .pool_inputs import Cidr, PoolShape, SpotArgs, checked_diagnosis
+from .talos_yaml import Document
 from .user_data import ALIBABA, fit
 from .versions import FIRST_TALOS_WITH_ALIBABA, supports_alibaba
 
@@ -191,11 +193,14 @@ class AliyunWorkerPool(pulumi.ComponentResource):
     """Id of the scaling group, as the autoscaler addresses it."""
     node_group: pulumi.Output[NodeGroup]
     """What ClusterAutoscaler takes to grow and shrink the pool."""
+    template_hash: pulumi.Output[str]
+    """Hash of what new machines are made of, the value of their label `hybrid-talos.dev/template`; a node with another
+    one is stale."""
 
     def __init__(self, name: str, args: AliyunWorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         owner = f"AliyunWorkerPool '{name}'"
         shape = check(owner, args, AliyunWorkerPoolArgs, _Shape)
-        template, template_tags = _template(owner, name, shape)
+        template, tags, tags_stamped = _template(owner, name, shape)
         super().__init__("hybrid-talos:index:AliyunWorkerPool", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         mesh = args.get("mesh_location")
@@ -246,8 +251,8 @@ class AliyunWorkerPool(pulumi.ComponentResource):
             ),
         )
 
-        def user_data(values: dict[str, Any]) -> str:
-            documents = pool_config(
+        def documents(values: dict[str, Any]) -> list[Document]:
+            found = pool_config(
                 owner,
                 values["base"],
                 template,
@@ -256,7 +261,8 @@ class AliyunWorkerPool(pulumi.ComponentResource):
                 mesh_patch=values["mesh"]["config_patch"] if values["mesh"] else "",
                 patches=values["patches"],
             )
-            fitted = fit(owner, documents, ALIBABA)
+            # Here as well, since the image of a first preview is not known.
+            fitted = fit(owner, stamped_config(found, PLACEHOLDER), ALIBABA)
             if fitted.tight:
                 # Only here is the size known.
                 pulumi.log.warn(
@@ -264,12 +270,22 @@ class AliyunWorkerPool(pulumi.ComponentResource):
                     "editions of Alibaba Cloud's documentation allow",
                     self,
                 )
-            return fitted.encoded
+            return found
 
-        encoded: pulumi.Output[str] = pulumi.Output.all(
+        def user_data(values: dict[str, Any]) -> tuple[str, str]:
+            machine = {**_machine(shape), "group": values["group"]}
+            stamp = stamp_of(values["documents"], values["image"], machine)
+            return fit(owner, stamped_config(values["documents"], stamp), ALIBABA).encoded, stamp
+
+        config: pulumi.Output[list[Document]] = pulumi.Output.all(
             base=args["machine_config"], mesh=mesh, patches=list(args.get("config_patches", []))
+        ).apply(documents)
+        made: pulumi.Output[tuple[str, str]] = pulumi.Output.all(
+            documents=config, image=args["image_id"], group=net.security_group_id
         ).apply(user_data)
-        secret: pulumi.Output[str] = pulumi.Output.secret(encoded)
+        # It is made of secrets, and tells nothing of them.
+        self.template_hash = pulumi.Output.unsecret(made.apply(lambda both: both[1]))
+        secret: pulumi.Output[str] = pulumi.Output.secret(made.apply(lambda both: both[0]))
         ess.ScalingConfiguration(
             f"{name}-machine",
             scaling_group_id=self.scaling_group.id,
@@ -298,7 +314,7 @@ class AliyunWorkerPool(pulumi.ComponentResource):
             # Talos reads its configuration and its instance id there.
             http_endpoint="enabled",
             # Every one of them is a label in the autoscaler's template, hence none of the user's tags.
-            tags=template_tags,
+            tags=stamped_tags(tags, tags_stamped, self.template_hash),
             opts=pulumi.ResourceOptions.merge(
                 child,
                 pulumi.ResourceOptions(
@@ -321,11 +337,31 @@ class AliyunWorkerPool(pulumi.ComponentResource):
                 taints=template.taint_texts,
             )
         )
-        self.register_outputs({"scalingGroupId": self.scaling_group_id, "nodeGroup": self.node_group})
+        self.register_outputs(
+            {
+                "scalingGroupId": self.scaling_group_id,
+                "nodeGroup": self.node_group,
+                "templateHash": self.template_hash,
+            }
+        )
 
 
-def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[str, str]]:
-    """Return the pool's node template and the configuration's tags; BadInputs when they cannot be."""
+def _machine(shape: _Shape) -> dict[str, Any]:
+    """Return what of a machine, besides image and configuration, only a new one can have."""
+    return {
+        "types": list(shape.instance_types),
+        "disk": [shape.system_disk_category.value, shape.system_disk_size_gb],
+        "data": list(shape.data_disk_sizes_gb),
+        "public": shape.public_ips,
+        "role": shape.role_name,
+    }
+
+
+def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[str, str], dict[str, str]]:
+    """Return the pool's node template and the configuration's tags, without and with a place for the machines' hash.
+
+    BadInputs when they cannot be.
+    """
     problems: list[str] = []
     if len(name) > LONGEST_NAME:
         problems.append(
@@ -336,8 +372,9 @@ def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[
     try:
         template = node_template("aliyun", name, shape.labels, shape.checked_taints, zone)
         tags = alibaba_template_tags(template, shape.min_size)
+        tags_stamped = alibaba_template_tags(template_stamped(template), shape.min_size)
     except ValueError as error:
         problems.append(str(error))
     if problems:
         raise BadInputs(f"{owner}: " + "; ".join(problems))
-    return template, tags
+    return template, tags, tags_stamped

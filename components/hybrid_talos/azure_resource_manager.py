@@ -132,8 +132,8 @@ def check_address(news: Properties) -> dict[str, str]:
 
 
 @contextmanager
-def arm_errors(where: str) -> Iterator[None]:
-    """Turn what the client raises into WorkErrors that say what to do."""
+def arm_errors(where: str, page: str = "docs/images.md") -> Iterator[None]:
+    """Turn what the client raises into WorkErrors that say what to do; ``page`` lists the rights that are needed."""
     try:
         yield
     except ClientAuthenticationError as error:
@@ -146,7 +146,7 @@ def arm_errors(where: str) -> Iterator[None]:
         code, message = _reason(error)
         if error.status_code == 403:
             raise WorkError(
-                f"{where}: this identity lacks a right ({code}: {message}); docs/images.md lists what is needed"
+                f"{where}: this identity lacks a right ({code}: {message}); {page} lists what is needed"
             ) from None
         raise WorkError(f"{where}: {code}: {message}") from None
     except AzureError as error:

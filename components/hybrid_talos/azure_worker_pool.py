@@ -28,11 +28,13 @@ from .azure_sizes import (
     machine_problems,
     size_problems,
 )
+from .machine_stamp import PLACEHOLDER, stamp_of, stamped_config, stamped_tags, template_stamped
 from .mesh_location import MeshLocation
 from .node_group import NodeGroup
 from .node_template import NodeTemplate, TaintArgs, node_template
 from .pool_config import pool_config
 from .pool_inputs import Cidr, PoolShape, SpotArgs, checked_diagnosis
+from .talos_yaml import Document
 from .user_data import AZURE, fit
 
 
@@ -215,11 +217,14 @@ class AzureWorkerPool(pulumi.ComponentResource):
     """Azure resource id of the scale set."""
     node_group: pulumi.Output[NodeGroup]
     """What ClusterAutoscaler takes to grow and shrink the pool."""
+    template_hash: pulumi.Output[str]
+    """Hash of what new machines are made of, the value of their label `hybrid-talos.dev/template`; a node with another
+    one is stale."""
 
     def __init__(self, name: str, args: AzureWorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         owner = f"AzureWorkerPool '{name}'"
         shape = check(owner, args, AzureWorkerPoolArgs, _Shape)
-        template, tags = _template(owner, name, shape)
+        template, tags, tags_stamped = _template(owner, name, shape)
         super().__init__("hybrid-talos:index:AzureWorkerPool", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         mesh = args.get("mesh_location")
@@ -243,8 +248,8 @@ class AzureWorkerPool(pulumi.ComponentResource):
             child=child,
         )
 
-        def custom_data(values: dict[str, Any]) -> str:
-            documents = pool_config(
+        def documents(values: dict[str, Any]) -> list[Document]:
+            found = pool_config(
                 owner,
                 values["base"],
                 template,
@@ -253,7 +258,22 @@ class AzureWorkerPool(pulumi.ComponentResource):
                 mesh_patch=values["mesh"]["config_patch"] if values["mesh"] else "",
                 patches=values["patches"],
             )
-            return fit(owner, documents, AZURE).encoded
+            # Here as well, since the image of a first preview is not known.
+            fit(owner, stamped_config(found, PLACEHOLDER), AZURE)
+            return found
+
+        def custom_data(values: dict[str, Any]) -> tuple[str, str]:
+            stamp = stamp_of(values["documents"], values["image"], _machine(shape))
+            return fit(owner, stamped_config(values["documents"], stamp), AZURE).encoded, stamp
+
+        config: pulumi.Output[list[Document]] = pulumi.Output.all(
+            base=args["machine_config"], mesh=mesh, patches=list(args.get("config_patches", []))
+        ).apply(documents)
+        made: pulumi.Output[tuple[str, str]] = pulumi.Output.all(documents=config, image=args["image_id"]).apply(
+            custom_data
+        )
+        # It is made of secrets, and tells nothing of them.
+        self.template_hash = pulumi.Output.unsecret(made.apply(lambda both: both[1]))
 
         self.scale_set = compute.VirtualMachineScaleSet(
             f"{name}-scale-set",
@@ -269,15 +289,11 @@ class AzureWorkerPool(pulumi.ComponentResource):
             upgrade_policy=compute.UpgradePolicyArgs(mode=compute.UpgradeMode.MANUAL),
             sku=compute.SkuArgs(name=shape.vm_size, tier="Standard", capacity=float(shape.min_size)),
             zones=list(shape.zones) or None,
-            tags=tags,
+            tags=stamped_tags(tags, tags_stamped, self.template_hash),
             virtual_machine_profile=machine_profile(
                 name,
                 image_id=args["image_id"],
-                custom_data=pulumi.Output.secret(
-                    pulumi.Output.all(
-                        base=args["machine_config"], mesh=mesh, patches=list(args.get("config_patches", []))
-                    ).apply(custom_data)
-                ),
+                custom_data=pulumi.Output.secret(made.apply(lambda both: both[0])),
                 ssh_public_key=args.get("ssh_public_key", UNUSED_SSH_KEY),
                 disk=shape.disk,
                 spot=shape.spot,
@@ -316,12 +332,27 @@ class AzureWorkerPool(pulumi.ComponentResource):
                 "scaleSetName": self.scale_set_name,
                 "scaleSetId": self.scale_set_id,
                 "nodeGroup": self.node_group,
+                "templateHash": self.template_hash,
             }
         )
 
 
-def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[str, str]]:
-    """Return the pool's node template and the scale set's tags; BadInputs when they cannot be."""
+def _machine(shape: _Shape) -> dict[str, Any]:
+    """Return what of a machine, besides image and configuration, only a new one can have, or one that restarts."""
+    disk = shape.disk
+    return {
+        "size": shape.vm_size,
+        "disk": [disk.size_gb, disk.kind.value, disk.ephemeral.value if disk.ephemeral is not None else None],
+        "accelerated": shape.accelerated_networking,
+        "public": shape.public_ips,
+    }
+
+
+def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[str, str], dict[str, str]]:
+    """Return the pool's node template and the scale set's tags, without and with a place for the hash of its machines.
+
+    BadInputs when they cannot be.
+    """
     problems: list[str] = []
     if len(name) > LONGEST_NAME:
         problems.append(
@@ -331,9 +362,11 @@ def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[
     zone = f"{shape.location}-{shape.zones[0]}" if len(shape.zones) == 1 else None
     try:
         template = node_template("azure", name, shape.labels, shape.checked_taints, zone)
-        tags = azure_tags(template, shape.min_size, shape.max_size, shape.tags)
+        bounds = (shape.min_size, shape.max_size)
+        tags = azure_tags(template, *bounds, shape.tags)
+        tags_stamped = azure_tags(template_stamped(template), *bounds, shape.tags)
     except ValueError as error:
         problems.append(str(error))
     if problems:
         raise BadInputs(f"{owner}: " + "; ".join(problems))
-    return template, tags
+    return template, tags, tags_stamped

@@ -35,6 +35,7 @@ COMPONENTS = {
     "AzureWorkerPool": "azure_worker_pool",
     "ClusterAutoscaler": "cluster_autoscaler",
     "HAControlPlane": "ha_control_plane",
+    "MeshPeers": "mesh_peers",
     "NetworkMesh": "network_mesh",
     "StaticWorkerPool": "static_worker_pool",
     "TalosCloudController": "talos_cloud_controller",

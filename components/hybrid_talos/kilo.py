@@ -195,8 +195,11 @@ def _pod(plan: MeshPlan, agent: KiloAgent) -> dict[str, Any]:
     }
 
 
-def deploy_kilo(name: str, plan: MeshPlan, agent: KiloAgent, child: pulumi.ResourceOptions) -> None:
-    """Declare Kilo's agent and what it needs, as children of the component ``name``."""
+def deploy_kilo(name: str, plan: MeshPlan, agent: KiloAgent, child: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Declare Kilo's agent and what it needs, as children of the component ``name``.
+
+    Returns what makes the agent's namespace: nothing where it is there already.
+    """
     selector = labels("kilo", agent.base)
     meta = {"labels": managed(selector)}
     cluster_wide = {"name": f"{agent.base}-kilo", **meta}
@@ -283,3 +286,4 @@ def deploy_kilo(name: str, plan: MeshPlan, agent: KiloAgent, child: pulumi.Resou
         # The agent exits when it may not watch peers or does not find their definition.
         opts=after(child, crd, account, config, binding),
     )
+    return first

@@ -4,6 +4,7 @@ Pods leave through the eviction API, so that budgets are honoured (kubernetes.io
 """
 
 import base64
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def nodes_of(kubeconfig: str, connect_to: str | None) -> Iterator["KubernetesNod
 
 
 class KubernetesNodes:
-    """The Nodes of one cluster."""
+    """The Nodes of one cluster; ``api`` is the client that they are asked by."""
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class KubernetesNodes:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self.api = api
         self._core: Any = client.CoreV1Api(api)
         self._clock = clock
         self._sleep = sleep
@@ -97,6 +99,14 @@ class KubernetesNodes:
             return None
         ready = any(c.type == "Ready" and c.status == "True" for c in (node.status.conditions or ()))
         return NodeStatus(name, ready, not node.spec.unschedulable)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return all Nodes, as the API writes them."""
+        # The client's own model of a Node refuses one that lacks a field which nobody asks for here.
+        answer = self._call(lambda: self._core.list_node(_preload_content=False, _request_timeout=_TIMEOUT))
+        if answer.status != 200:
+            raise KubernetesError(f"the Kubernetes API answers {answer.status} to the question for its Nodes")
+        return list(json.loads(answer.data)["items"])
 
     def cordon(self, name: str) -> None:
         """Let no new pods come to a Node; no error when there is no such Node."""

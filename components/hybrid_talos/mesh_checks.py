@@ -32,6 +32,8 @@ def _range_problems(plan: MeshPlan) -> list[str]:
     claims += [Claim("pods", plan.pod_cidr), Claim("services", plan.service_cidr)]
     if plan.kilo:
         claims.append(Claim("mesh", plan.cidr))
+    if plan.peers is not None:
+        claims.append(Claim("peers", plan.peers))
     for place in plan.places:
         claims += [Claim(f"location {place.name}", network) for network in outermost([*place.cidrs, *place.exposed])]
     return [str(conflict) for conflict in conflicts(claims)]
@@ -79,6 +81,8 @@ def _kubespan_problems(plan: MeshPlan) -> list[str]:
     found = []
     if plan.port != KUBESPAN_PORT:
         found.append(f"port: KubeSpan uses {KUBESPAN_PORT} and no other")
+    if plan.peers is not None:
+        found.append("peer_cidr: KubeSpan joins members of the cluster only: use Kilo for peers outside of it")
     for place in plan.places:
         if place.endpoint is not None and place.endpoint.address is None:
             found.append(

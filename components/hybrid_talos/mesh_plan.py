@@ -133,6 +133,8 @@ class MeshPlan:
     pod_cidr: IPv4Network
     service_cidr: IPv4Network
     places: tuple[Place, ...]
+    peers: IPv4Network | None = None
+    """Range of the peers that are no nodes."""
 
     @property
     def kilo(self) -> bool:
@@ -259,6 +261,8 @@ def locations(plan: MeshPlan) -> dict[str, MeshLocation]:
         patch = _kilo_patch(annotations) if plan.kilo else _kubespan_patch(plan, place)
         inside = [network for other in plan.places if other is not place for network in other.cidrs]
         inside += [plan.pod_cidr, *([plan.cidr] if plan.kilo else [])]
+        # A peer keeps its own address through the leader that forwards its packets.
+        inside += [plan.peers] if plan.peers is not None else []
         result[place.name] = MeshLocation(
             config_patch=yaml.safe_dump_all(patch, default_flow_style=False, sort_keys=True, width=1000),
             annotations=annotations,

@@ -3,16 +3,17 @@
 import re
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import pulumi
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from ._contract import Shape, check
-from .address_plan import parse_network
+from .address_plan import PlainRange
 from .cni import Cni
 from .kilo import IMAGE, KiloAgent, deploy_kilo
-from .manifests import KUBE_SYSTEM, object_base
+from .kilo_alerts import watch_kilo
+from .manifests import KUBE_SYSTEM, after, object_base
 from .mesh_checks import problems
 from .mesh_location import MeshLocation
 from .mesh_plan import (
@@ -51,6 +52,14 @@ class MeshLocationArgs(TypedDict):
     """Largest packet, in bytes, that the machines' interface carries. Default 1500; Talos sets 1400 on Azure."""
 
 
+class MeshMonitoringArgs(TypedDict):
+    """Who watches Kilo's agents."""
+
+    labels: NotRequired[Mapping[str, str]]
+    """Labels by which that Prometheus picks its monitors and rules, such as `release: kube-prometheus-stack`. Default:
+    none beside the library's own."""
+
+
 class NetworkMeshArgs(TypedDict):
     """Inputs of NetworkMesh."""
 
@@ -69,6 +78,9 @@ class NetworkMeshArgs(TypedDict):
     (`location`, for Cilium). Default: the one that works with the pod network; the other is refused."""
     cidr: NotRequired[str]
     """Kilo only: range of the mesh's own addresses, a /24 or larger. Default 10.4.0.0/16."""
+    peer_cidr: NotRequired[str]
+    """Kilo only: range of the addresses of peers outside of the cluster, which MeshPeers makes: the firewalls let it in
+    where the mesh's own traffic comes out. Apart from every other range. Default: no peers."""
     port: NotRequired[int]
     """UDP port of the mesh, 1 to 65535. Default 51820; KubeSpan knows no other."""
     persistent_keepalive: NotRequired[int]
@@ -85,6 +97,9 @@ class NetworkMeshArgs(TypedDict):
     admitted. With `kube-system` none is made."""
     image: NotRequired[str]
     """Kilo only: image of the agent, version 0.7.0 or later. Default `docker.io/squat/kilo:0.7.0`."""
+    monitoring: NotRequired[MeshMonitoringArgs]
+    """Kilo only: have Prometheus watch the agents. The definitions of its operator (PodMonitor, PrometheusRule) must be
+    in the cluster. Default: nobody watches."""
     deploy: NotRequired[bool]
     """Whether Kilo is deployed. Default true. False where the cluster has it already, or before there is a
     cluster: then the locations are only computed. In a program of another language than Python a component answers
@@ -92,37 +107,34 @@ class NetworkMeshArgs(TypedDict):
     need, and let a second one with the same inputs deploy it."""
 
 
-def _range(value: Any) -> IPv4Network:
-    if not isinstance(value, str):
-        raise ValueError("must be an IPv4 range such as 10.2.0.0/16")
-    return parse_network(value)
-
-
-_Range = Annotated[IPv4Network, BeforeValidator(_range)]
-
-
 class _Location(Shape):
-    cidrs: tuple[_Range, ...] = Field(min_length=1)
+    cidrs: tuple[PlainRange, ...] = Field(min_length=1)
     public_endpoint: str | None = None
     behind_nat: bool = False
-    exposed_cidrs: tuple[_Range, ...] = ()
+    exposed_cidrs: tuple[PlainRange, ...] = ()
     path_mtu: int = Field(default=1500, ge=1360, le=9216)
+
+
+class _Monitoring(Shape):
+    labels: Mapping[str, str] = Field(default_factory=dict)
 
 
 class _Shape(Shape):
     kind: MeshKind
-    pod_cidr: _Range
-    service_cidr: _Range
+    pod_cidr: PlainRange
+    service_cidr: PlainRange
     locations: Mapping[str, _Location] = Field(min_length=1)
     cni: Cni = Cni.FLANNEL
     granularity: Granularity | None = None
-    cidr: _Range = IPv4Network("10.4.0.0/16")
+    cidr: PlainRange = IPv4Network("10.4.0.0/16")
+    peer_cidr: PlainRange | None = None
     port: int = Field(default=KUBESPAN_PORT, ge=1, le=65535)
     persistent_keepalive: int = Field(default=20, ge=0, le=65535)
     mtu: int | None = Field(default=None, ge=1280, le=9136)
     api_endpoint: str = Field(default=f"https://127.0.0.1:{KUBEPRISM_PORT}", pattern=r"^https://[^\s/?#@]+$")
     namespace: str | None = Field(default=None, pattern=rf"^{_DNS_LABEL.pattern}$")
     image: str = Field(default=IMAGE, pattern=r"^\S+$")
+    monitoring: _Monitoring | None = None
     deploy: bool = True
 
     @model_validator(mode="after")
@@ -139,6 +151,8 @@ class _Shape(Shape):
                 parse_endpoint(location.public_endpoint or "placeholder", self.port)
             except ValueError as error:
                 found.append(f"locations.{name}.public_endpoint: {error}")
+        if self.monitoring is not None and self.kind is not MeshKind.KILO:
+            found.append("monitoring: watches Kilo's agents, and KubeSpan has none: remove it")
         found = found or problems(self.plan())
         if found:
             raise ValueError("; ".join(found))
@@ -153,6 +167,7 @@ class _Shape(Shape):
             # KubeSpan always joins machine with machine.
             granularity=(self.granularity or PAIRS[self.cni]) if kilo else Granularity.FULL,
             cidr=self.cidr,
+            peers=self.peer_cidr,
             port=self.port,
             keepalive=self.persistent_keepalive,
             mtu=self.mtu,
@@ -205,7 +220,12 @@ class NetworkMesh(pulumi.ComponentResource):
                 image=shape.image,
                 api_endpoint=shape.api_endpoint,
             )
-            deploy_kilo(name, plan, agent, pulumi.ResourceOptions(parent=self))
+            child = pulumi.ResourceOptions(parent=self)
+            namespace = deploy_kilo(name, plan, agent, child)
+            if shape.monitoring is not None:
+                # Both stand in the agent's namespace.
+                there = after(child, *namespace)
+                watch_kilo(name, base, agent.namespace, plan.granularity, shape.monitoring.labels, there)
 
         found = locations(plan)
         open_ones = [place for place, location in found.items() if str(ANYWHERE) in location["firewall_sources"]]

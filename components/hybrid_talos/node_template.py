@@ -6,7 +6,7 @@ Autoscaler reads for a pool without machines, and the pool's `node_group` output
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, NotRequired, TypedDict
 
@@ -17,6 +17,9 @@ from .talos_yaml import Document
 
 POOL_LABEL = "hybrid-talos.dev/pool"
 """Label that tells the nodes of one pool from all others: `azure-workers`, `alibaba-workers`."""
+
+TEMPLATE_LABEL = "hybrid-talos.dev/template"
+"""Label with the hash of what a machine was made of (machine_stamp.py); another one than the pool's now is stale."""
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
@@ -71,6 +74,10 @@ class NodeTemplate:
         """Every label that is known beforehand, sorted by key."""
         return dict(sorted({**self.placement, **self.labels}.items()))
 
+    def stamped(self, stamp: str) -> "NodeTemplate":
+        """Return the template of machines with this hash."""
+        return replace(self, labels=dict(sorted({**self.labels, TEMPLATE_LABEL: stamp}.items())))
+
     @property
     def taint_texts(self) -> list[str]:
         """The taints as `key=value:Effect`."""
@@ -83,7 +90,8 @@ def node_template(
     """Return what the nodes of a pool register with.
 
     ``zone`` is the zone label that the cloud controller will write, given when all machines of the pool are in one.
-    ValueError when ``pool`` gives no label value, or ``labels`` claims another pool.
+    The hash of what machines are made of comes later, by :meth:`NodeTemplate.stamped`, once that is known.
+    ValueError when ``pool`` gives no label value, or ``labels`` claims another pool or a hash.
     """
     own = pool_label_value(cloud, pool)
     problem = _value_problem(own)
@@ -93,6 +101,10 @@ def node_template(
         raise ValueError(f"the pool's name becomes the value of the label {POOL_LABEL}: {problem}")
     if labels.get(POOL_LABEL, own) != own:
         raise ValueError(f"labels.{POOL_LABEL}: is set by the pool itself, to {own}")
+    if TEMPLATE_LABEL in labels:
+        raise ValueError(
+            f"labels.{TEMPLATE_LABEL}: is set by the pool itself, to a hash of what its machines are made of"
+        )
     placement = {ZONE_LABEL: zone} if zone is not None and ZONE_LABEL not in labels else {}
     return NodeTemplate(dict(sorted({**labels, POOL_LABEL: own}.items())), tuple(sorted(taints)), placement)
 

@@ -187,5 +187,13 @@ class OssHandler(Handler):
         kept = {name: value for name, value in headers.items() if name in _KEPT or name.startswith("x-oss-meta-")}
         return {"settings": kept, "modified": formatdate(usegmt=True)}
 
+    def _check_overwrite(self, target: Target) -> None:
+        """Refuse to put an object in the place of another when that was asked for."""
+        forbid = (self.headers.get("x-oss-forbid-overwrite") or "").lower() == "true"
+        if forbid and self.store.object(target.bucket, target.key) is not None:
+            raise Refusal(
+                409, "FileAlreadyExists", "The object you specified already exists and can not be overwritten."
+            )
+
     def _on_bucket(self, target: Target) -> None:
         raise NotImplementedError

@@ -97,6 +97,7 @@ class MultipartHandler(OssHandler):
 
     def _complete(self, target: Target) -> None:
         doc = self._upload(target)
+        self._check_overwrite(target)
         named: list[tuple[int, str]] = []
         for part in self._document().iter("Part"):
             number = part.findtext("PartNumber") or ""

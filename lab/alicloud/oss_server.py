@@ -78,11 +78,7 @@ class _ObjectHandler(MultipartHandler):
         return doc
 
     def _put_object(self, target: Target) -> None:
-        forbid = (self.headers.get("x-oss-forbid-overwrite") or "").lower() == "true"
-        if forbid and self.store.object(target.bucket, target.key) is not None:
-            raise Refusal(
-                409, "FileAlreadyExists", "The object you specified already exists and can not be overwritten."
-            )
+        self._check_overwrite(target)
         if len(target.key.encode()) > 1023:
             raise Refusal(400, "InvalidObjectName", "The length of an object name must be 1 to 1023 bytes.")
         tags = dict(urllib.parse.parse_qsl(self.headers.get("x-oss-tagging") or ""))

@@ -13,10 +13,14 @@ from xml.sax.saxutils import escape
 from ..http_base import Handler
 from ..world import CloudError, LostAnswer, World
 from . import blob_leases, disk_access
-from .blob_store import KIND, PAGE, Blob
+from .azurite_store import AzuriteStore
+from .blob_store import DISKS, KIND, PAGE, Blob, server_of
 from .identity import STORAGE, accepts
 from .records import PACKAGE, Doc, name_of
 
+TOKEN = f"{PACKAGE}:storage:PageBlob"
+"""What a planned fault names."""
+_STRUCK = {("PUT", ""): "create", ("PUT", "page"): "update", ("GET", ""): "read", ("DELETE", ""): "delete"}
 _LARGEST_BLOB = 8 << 40
 _SETTINGS = {
     "content-type": "Content-Type",
@@ -80,6 +84,10 @@ class BlobHandler(Handler):
         try:
             target = self._target()
             container = self._authorise(target)
+            server = server_of(self.world, target.account)
+            if isinstance(server, AzuriteStore):
+                self._elsewhere(server, target, data)
+                return
             if not target.blob:
                 self._container(target, container)
                 return
@@ -129,7 +137,7 @@ class BlobHandler(Handler):
 
     def _authorise(self, target: Target) -> Doc:
         """Return the container's record; refuse callers without a token of the lab's own for storage."""
-        if target.account.startswith("md-"):
+        if target.account.startswith(DISKS):
             return self._authorise_disk(target)
         found = self.world.find(PACKAGE, "StorageAccount", name=target.account)
         if not found:
@@ -181,12 +189,53 @@ class BlobHandler(Handler):
         return {}
 
     def _container(self, target: Target, container: Doc) -> None:
-        if self.command == "GET" and target.query.get("restype") == "container" and target.operation == "list":
+        if self._lists(target):
             self._list(target)
             return
-        if self.command not in ("GET", "HEAD") or target.query.get("restype") != "container" or target.operation:
-            raise Refusal(400, "UnsupportedHttpVerb", "Containers are made and listed through Resource Manager here.")
         self.answer(200, {**self.common(), "ETag": container["etag"], "x-ms-lease-state": "available"})
+
+    def _lists(self, target: Target) -> bool:
+        """Say whether the blobs of a container are asked for, or what there is to say of it; refuse all else."""
+        if self.command in ("GET", "HEAD") and target.query.get("restype") == "container":
+            if self.command == "GET" and target.operation == "list":
+                return True
+            if not target.operation:
+                return False
+        raise Refusal(400, "UnsupportedHttpVerb", "Containers are made and listed through Resource Manager here.")
+
+    # -- blobs that another server keeps ----------------------------------------------------------------------
+
+    def _elsewhere(self, server: AzuriteStore, target: Target, data: bytes) -> None:
+        """Hand the request on, and note which blobs there are."""
+        if not target.blob:
+            self._lists(target)
+        op = _STRUCK.get((self.command, target.operation))
+        lost = op is not None and self.world.strike(op, TOKEN)
+        query = urllib.parse.urlsplit(self.path).query
+        where = target.account, target.container, target.blob
+        answer = server.ask(self.command, where, query, dict(self.headers.items()), data)
+        try:
+            self._note(target, answer.status)
+            if lost:
+                raise LostAnswer
+            if "content-length" in answer.headers:
+                self.answer(answer.status, answer.headers)
+                for part in answer.response.stream(1 << 20):
+                    self.wfile.write(part)
+            else:
+                self.answer(answer.status, answer.headers, answer.response.read())
+        finally:
+            answer.response.drain_conn()
+            answer.response.release_conn()
+
+    def _note(self, target: Target, status: int) -> None:
+        blob = Blob(self.world, target.account, target.container, target.blob)
+        if (self.command, target.operation, status) == ("PUT", "", 201):
+            self.world.put(PACKAGE, KIND, blob.id, {"keptBy": "Azurite"})
+            self.world.event(PACKAGE, "create", "blob", blob.id)
+        elif (self.command, target.operation, status) == ("DELETE", "", 202):
+            self.world.remove(PACKAGE, KIND, blob.id)
+            self.world.event(PACKAGE, "delete", "blob", blob.id)
 
     def _list(self, target: Target) -> None:
         start = f"{target.account}/{target.container}/"

@@ -1,6 +1,7 @@
 """Where the lab keeps page blobs: a sparse file for the bytes, a second one that marks written pages, a record.
 
-The files lie in ``<world folder>/blobs/<account>/<container>``; everything else about a blob is in its record.
+The files lie in ``<world folder>/blobs/<account>/<container>``; everything else about a blob is in its record. A lab
+may keep the blobs of its storage accounts in another server instead (``keep_in``); upload disks stay here.
 """
 
 import os
@@ -10,14 +11,45 @@ import urllib.parse
 from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..world import CloudError, Record, World
 from .records import PACKAGE, lookup
 
 PAGE = 512
 KIND = "blob"
+DISKS = "md-"
+"""Where the name of the account begins with this, the blob is an upload disk."""
 _lock = threading.Lock()
+
+
+class Server(Protocol):
+    """A server that keeps blobs in the lab's place; each is named by account, container and name."""
+
+    def size(self, where: tuple[str, str, str]) -> int:
+        """Return the bytes of a blob."""
+
+    def read(self, where: tuple[str, str, str], offset: int, length: int) -> bytes:
+        """Return a part of a blob."""
+
+    def remove(self, where: tuple[str, str, str]) -> None:
+        """Delete a blob; one that is gone already is no error."""
+
+
+_servers: dict[Path, Server] = {}
+
+
+def keep_in(world: World, server: Server | None) -> None:
+    """Let a server keep the blobs of a world's storage accounts, or the lab itself again."""
+    if server is None:
+        _servers.pop(world.folder, None)
+    else:
+        _servers[world.folder] = server
+
+
+def server_of(world: World, account: str) -> Server | None:
+    """Return the server that keeps an account's blobs; None when the lab does."""
+    return None if account.startswith(DISKS) else _servers.get(world.folder)
 
 
 def key(account: str, container: str, name: str) -> str:
@@ -31,6 +63,8 @@ class Blob:
     def __init__(self, world: World, account: str, container: str, name: str) -> None:
         self.world = world
         self.id = key(account, container, name)
+        self._names = account, container, name
+        self._server = server_of(world, account)
         folder = world.folder / "blobs" / account / container
         self.path = folder / urllib.parse.quote(name, safe="")
         self._pages = folder / (self.path.name + "#pages")
@@ -67,8 +101,14 @@ class Blob:
             pages.seek(offset // PAGE)
             pages.write((b"\0" if data is None else b"\1") * (length // PAGE))
 
+    def size(self) -> int:
+        """Return the bytes of the blob."""
+        return self.path.stat().st_size if self._server is None else self._server.size(self._names)
+
     def read(self, offset: int, length: int) -> bytes:
         """Return a part of the blob."""
+        if self._server is not None:
+            return self._server.read(self._names, offset, length)
         with self.path.open("rb") as file:
             file.seek(offset)
             return file.read(length)
@@ -84,6 +124,8 @@ class Blob:
 
     def remove(self) -> None:
         """Delete the blob."""
+        if self._server is not None:
+            self._server.remove(self._names)
         self.world.remove(PACKAGE, KIND, self.id)
         for path in (self.path, self._pages):
             path.unlink(missing_ok=True)
@@ -97,8 +139,8 @@ def remove_below(world: World, account: str, container: str | None = None) -> No
             Blob(world, *record.id.split("/", 2)).remove()
 
 
-def find_by_uri(world: World, uri: str, storage_account_id: Any, owner: str) -> tuple[Path, Record]:
-    """Return the file of a blob and the record of its account; raise CloudError as Azure does when there is none.
+def find_by_uri(world: World, uri: str, storage_account_id: Any, owner: str) -> tuple[Blob, Record]:
+    """Return a blob and the record of its account; raise CloudError as Azure does when there is none.
 
     The URI names the account in its host (``https://acct.blob...``) or, as local servers do, in its path.
     """
@@ -118,4 +160,4 @@ def find_by_uri(world: World, uri: str, storage_account_id: Any, owner: str) -> 
     blob = Blob(world, *path.split("/", 2))
     if blob.record() is None:
         raise CloudError("InvalidParameter", f"The source blob {uri} of {owner} does not exist.")
-    return blob.path, account
+    return blob, account

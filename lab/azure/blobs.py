@@ -15,12 +15,11 @@ from typing import Any
 from ..http_base import LoopbackServer
 from ..world import LostAnswer, World
 from . import blob_leases
-from .blob_handler import BlobHandler, Refusal, Target, not_found
+from .blob_handler import TOKEN, BlobHandler, Refusal, Target, not_found
 from .blob_store import KIND, PAGE, Blob
 from .records import PACKAGE, Doc
 
 _LARGEST_WRITE = 4 << 20
-_TOKEN = f"{PACKAGE}:storage:PageBlob"
 
 
 class BlobServer(LoopbackServer):
@@ -66,7 +65,7 @@ class _PageBlobs(BlobHandler):
         blob = Blob(self.world, target.account, target.container, target.blob)
         before = blob.record()
         self.conditions(before)
-        lost = self.world.strike("create", _TOKEN)
+        lost = self.world.strike("create", TOKEN)
         kept = {"lease": before["lease"]} if before is not None and before.get("lease") else {}
         doc = blob.create(size, {"settings": self.settings(), "metadata": self.named("x-ms-meta-"), **kept})
         self.world.event(PACKAGE, "create", "blob", blob.id)
@@ -95,7 +94,7 @@ class _PageBlobs(BlobHandler):
                 raise Refusal(400, "InvalidHeaderValue", f"The body has {len(data)} bytes, the range {length}.")
         elif write != "clear" or data:
             raise Refusal(400, "InvalidHeaderValue", "x-ms-page-write must be update, or clear without a body.")
-        lost = self.world.strike("update", _TOKEN)
+        lost = self.world.strike("update", TOKEN)
         blob.write(first, data if write == "update" else None, length)
         doc = self._save(blob)
         if lost:
@@ -167,7 +166,7 @@ class _PageBlobs(BlobHandler):
 
     def _get_blob(self, target: Target, data: bytes) -> None:
         blob, doc = self.existing(target)
-        self.world.strike("read", _TOKEN)
+        self.world.strike("read", TOKEN)
         size = doc["size"]
         text = self.headers.get("x-ms-range") or self.headers.get("Range")
         first, last = self.byte_range(text, size) if text else (0, size - 1)
@@ -206,7 +205,7 @@ class _PageBlobs(BlobHandler):
 
     def _delete_blob(self, target: Target, data: bytes) -> None:
         blob, _ = self.existing(target)
-        lost = self.world.strike("delete", _TOKEN)
+        lost = self.world.strike("delete", TOKEN)
         blob.remove()
         self.world.event(PACKAGE, "delete", "blob", blob.id)
         if lost:

@@ -25,14 +25,14 @@ GIB = 1 << 30
 
 def _size_from_blob(call: Call, uri: str, account_id: Any, location: str, owner: str) -> int:
     """Return the virtual size of a VHD in a page blob of the same region."""
-    path, account = find_by_uri(call.world, uri, account_id, owner)
+    blob, account = find_by_uri(call.world, uri, account_id, owner)
     if account.doc["location"] != location:
         raise CloudError(
             "InvalidParameter",
             f"The storage account {account.id} is in {account.doc['location']}; {owner} in {location} can only be made "
             "from a source in its own region.",
         )
-    return verify_vhd(path, uri)
+    return verify_vhd(blob, uri)
 
 
 def _whole_gib(size: int) -> int:
@@ -188,7 +188,7 @@ def image_disk(call: Call, id: Any, location: str, owner: str) -> Record:
             "made of it.",
         )
     if dig(disk.doc, "creationData.createOption") == "Upload":
-        verify_vhd(disk_access.blob_of(call.world, disk.doc).path, f"of disk {name_of(disk.id)}")
+        verify_vhd(disk_access.blob_of(call.world, disk.doc), f"of disk {name_of(disk.id)}")
     return disk
 
 

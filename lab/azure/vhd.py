@@ -6,28 +6,26 @@ Sources: learn.microsoft.com "Prepare a Windows VHD or VHDX to upload to Azure" 
 """
 
 import struct
-from pathlib import Path
 
 from ..world import CloudError
+from .blob_store import Blob
 
 FOOTER = 512
 MIB = 1 << 20
 _FIXED = 2
 
 
-def verify_vhd(path: Path, uri: str) -> int:
+def verify_vhd(blob: Blob, uri: str) -> int:
     """Return the virtual size in bytes of a finished fixed VHD; raise CloudError for anything else."""
-    size = path.stat().st_size
+    size = blob.size()
     virtual = size - FOOTER
     if size < FOOTER + MIB:
         raise CloudError("InvalidParameter", f"Only blobs formatted as VHDs can be imported: {uri} is too small.")
-    with path.open("rb") as file:
-        file.seek(virtual)
-        footer = file.read(FOOTER)
+    footer = blob.read(virtual, FOOTER)
     if footer[:8] != b"conectix":
         raise CloudError(
             "InvalidParameter",
-            f"The specified cookie value in VHD footer indicates that disk '{path.name}' with blob {uri} is not a "
+            f"The specified cookie value in VHD footer indicates that disk '{blob.path.name}' with blob {uri} is not a "
             "supported VHD. Disk is expected to have cookie value 'conectix'.",
         )
     (current,) = struct.unpack_from(">Q", footer, 48)

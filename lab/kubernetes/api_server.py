@@ -2,7 +2,8 @@
 
 One server stands for all clusters. The name that a client asks for in its handshake (SNI) says which cluster it wants;
 a client that wants an address sends none, and gets the newest cluster whose endpoint is one. The certificate is of
-that cluster's own authority. Objects are not served here: the simulated provider keeps them itself.
+that cluster's own authority. Of objects it serves the list of Nodes alone: the simulated provider keeps the others
+itself.
 
 Like the kube-apiserver that Talos starts (siderolabs/talos control_plane_static_pod.go, `anonymous-auth: false`), it
 answers 401 to whoever shows no client certificate of the cluster, unless the machine configs allow anonymous requests.
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit
 from ..http_base import Handler, LoopbackServer
 from ..talos import machines, pki
 from ..world import Record, World
+from . import kilo_agent
 
 STARTING = 2
 """Connections that an API closes while it starts; so many more find it listening and not ready yet."""
@@ -95,6 +97,11 @@ class ApiServer(LoopbackServer):
         planes = machines.members(self._world, self._clusters[context], "controlplane")
         return any(plane.get("anonymous") for plane in planes)
 
+    def nodes(self, context: ssl.SSLContext) -> list[dict[str, Any]]:
+        """Return the Nodes of the cluster of a connection."""
+        cluster = self._world.get(machines.PACKAGE, "cluster", self._clusters[context]) or {}
+        return kilo_agent.described(self._world, str(cluster.get("key")))
+
     def version(self, context: ssl.SSLContext) -> str:
         """Return the version of the cluster of a connection."""
         planes = machines.members(self._world, self._clusters[context], "controlplane")
@@ -117,6 +124,9 @@ class _Api(Handler):
             version = self.apis.version(context)
             major, minor, *_ = [*version.split("."), "", ""]
             self._json(200, {"major": major, "minor": minor, "gitVersion": f"v{version}", "platform": "linux/amd64"})
+        elif where.path == "/api/v1/nodes" and known:
+            items = self.apis.nodes(context)
+            self._json(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items})
         else:
             self._status(404, "NotFound", "the server could not find the requested resource")
 

@@ -276,9 +276,9 @@ def test_a_finished_vhd_is_found_under_either_form_of_address(
 ) -> None:
     upload_vhd(blob, 2 * MIB, vhd_footer(2 * MIB))
     for uri in (blob.url, "https://acct.blob.core.windows.net/images/disk.vhd"):
-        path, account = find_by_uri(world, uri, ACCOUNT, "image")
+        found, account = find_by_uri(world, uri, ACCOUNT, "image")
         assert account.id == ACCOUNT
-        assert verify_vhd(path, uri) == 2 * MIB
+        assert verify_vhd(found, uri) == 2 * MIB
 
 
 @pytest.mark.parametrize(
@@ -293,9 +293,9 @@ def test_a_finished_vhd_is_found_under_either_form_of_address(
 )
 def test_other_vhds_are_refused(blob: BlobClient, world: World, disk: int, footer: bytes, message: str) -> None:
     upload_vhd(blob, disk, footer)
-    path, _ = find_by_uri(world, blob.url, ACCOUNT, "image")
+    found, _ = find_by_uri(world, blob.url, ACCOUNT, "image")
     with pytest.raises(CloudError, match=message):
-        verify_vhd(path, blob.url)
+        verify_vhd(found, blob.url)
 
 
 def test_a_vhd_that_is_not_there_or_elsewhere_is_refused(server: BlobServer, world: World) -> None:

@@ -1,6 +1,7 @@
 """The door of the simulated Kubernetes APIs, as the program and a client with the kubeconfig meet it."""
 
 import base64
+import json
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -160,7 +161,24 @@ def test_the_administrator_sees_checks_and_version(world: World, tmp_path: Path)
         assert (status, text.splitlines()[-1]) == (200, "readyz check passed")
         assert cluster.get(server, "/livez", tmp_path) == (200, "ok")
         assert '"gitVersion": "v1.36.3"' in cluster.get(server, "/version", tmp_path)[1]
-        assert cluster.get(server, "/api/v1/nodes", tmp_path)[0] == 404
+        assert cluster.get(server, "/api/v1/pods", tmp_path)[0] == 404
+
+
+def test_the_nodes_are_listed_with_what_kilo_wrote_on_them(world: World, tmp_path: Path) -> None:
+    cluster = Cluster(world).bootstrap()
+
+    def annotations(server: ApiServer) -> dict[str, str]:
+        (node,) = json.loads(cluster.get(server, "/api/v1/nodes", tmp_path)[1])["items"]
+        return dict(node["metadata"]["annotations"])
+
+    with serving(world, starting=0) as server:
+        assert not any(name.startswith("kilo.squat.ai/key") for name in annotations(server))
+        key = world.find("talos", "cluster")[0].doc["key"]
+        kilo = {"spec": {"template": {"spec": {"containers": [{"image": "docker.io/squat/kilo:0.7.0"}]}}}}
+        world.put("kubernetes", "apps/v1/DaemonSet", f"{key}/mesh-kilo/kilo", kilo)
+        described = annotations(server)
+        assert described["kilo.squat.ai/endpoint"].endswith(":51820")
+        assert annotations(server) == described
 
 
 def test_credentials_of_another_cluster_are_refused(world: World, tmp_path: Path) -> None:

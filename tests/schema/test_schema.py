@@ -18,6 +18,7 @@ NAMES = [
     "AzureWorkerPool",
     "ClusterAutoscaler",
     "HAControlPlane",
+    "MeshPeers",
     "NetworkMesh",
     "StaticWorkerPool",
     "TalosCloudController",
@@ -51,7 +52,7 @@ def _calls(tree: ast.AST, method: str) -> list[ast.Call]:
     ]
 
 
-def test_all_eight_components_are_in_the_package(schema: dict[str, Any]) -> None:
+def test_all_nine_components_are_in_the_package(schema: dict[str, Any]) -> None:
     assert schema["name"] == PACKAGE == "hybrid-talos"
     assert sorted(schema["resources"]) == [f"hybrid-talos:index:{name}" for name in NAMES]
     assert all(resource["isComponent"] for resource in schema["resources"].values())

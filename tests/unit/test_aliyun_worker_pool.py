@@ -26,11 +26,14 @@ BASE = {
 ONE_ZONE = {"cn-hangzhou-h": "10.3.0.0/24"}
 
 
+STAMP = "hybrid-talos.dev/template"
+
+
 def pool(name="aliyun-workers", without=(), **changes):
     def program():
         args = {key: value for key, value in {**BASE, **changes}.items() if key not in without}
         made = AliyunWorkerPool(name, args)
-        return {"id": made.scaling_group_id, "group": made.node_group}
+        return {"id": made.scaling_group_id, "group": made.node_group, "stamp": made.template_hash}
 
     return run(program)
 
@@ -135,6 +138,7 @@ def test_the_configuration_suits_talos_and_the_autoscaler():
     found = recorder.one("-machine")
     inputs = dict(found.inputs)
     assert base64.b64decode(inputs.pop("userData"))
+    inputs["tags"] = {key: value for key, value in inputs["tags"].items() if key != STAMP}
     assert inputs == {
         "scalingGroupId": "aliyun-workers-group-id",
         "active": True,
@@ -191,6 +195,7 @@ def test_user_data_decodes_once_to_a_worker_of_this_pool():
     assert settings["kubelet"]["extraArgs"] == {"cloud-provider": "external", "rotate-server-certificates": "true"}
     assert settings["kubelet"]["nodeIP"] == {"validSubnets": ["10.3.0.0/24", "10.3.1.0/24"]}
     assert settings["kubelet"]["extraConfig"] == {"registerWithTaints": [{"key": "a", "effect": "NoSchedule"}]}
+    assert re.fullmatch("[0-9a-f]{16}", settings["nodeLabels"].pop(STAMP))
     assert settings["nodeLabels"] == {"example.com/tier": "x", "hybrid-talos.dev/pool": "alibaba-workers"}
     assert settings["nodeAnnotations"] == MESH["annotations"]
     assert hostname["auto"] == "off"
@@ -198,7 +203,9 @@ def test_user_data_decodes_once_to_a_worker_of_this_pool():
 
 def test_tags_of_the_machines_are_the_labels_of_the_nodes_and_nothing_else():
     recorder = pool(labels={"example.com/tier": "x"}, zones=ONE_ZONE, tags={"team": "y"})
-    assert recorder.one("-machine").inputs["tags"] == {
+    tags = recorder.one("-machine").inputs["tags"]
+    assert tags.pop(STAMP) == recorder.values["stamp"]
+    assert tags == {
         "example.com/tier": "x",
         "hybrid-talos.dev/pool": "alibaba-workers",
         "topology.kubernetes.io/zone": "cn-hangzhou-h",
@@ -257,7 +264,7 @@ def test_children_have_the_pool_as_parent_and_its_name():
     urn = "urn:pulumi:stack::project::pulumi:pulumi:Stack$hybrid-talos:index:AliyunWorkerPool::aliyun-workers"
     children = [found for found in recorder.found if found.name != "aliyun-workers"]
     assert all(found.parent == urn and found.name.startswith("aliyun-workers-") for found in children)
-    assert recorder.outputs[urn] == {"scalingGroupId", "nodeGroup"}
+    assert recorder.outputs[urn] == {"scalingGroupId", "nodeGroup", "templateHash"}
 
 
 def test_two_pools_live_in_one_program():
@@ -270,6 +277,35 @@ def test_two_pools_live_in_one_program():
     assert len(set(names)) == len(names)
     machines = [found.inputs for found in recorder.found if found.name.endswith("-machine")]
     assert len({found["tags"]["hybrid-talos.dev/pool"] for found in machines}) == 2
+
+
+def stamp(**changes):
+    """Return the hash in the pool's output, which the machines' tag and their nodes have as well."""
+    recorder = pool(**changes)
+    found = recorder.one("-machine")
+    (main, *_) = load(user_data(found).decode())
+    assert found.inputs["tags"][STAMP] == main["machine"]["nodeLabels"][STAMP] == recorder.values["stamp"]
+    assert not is_secret(found.raw["tags"])
+    return recorder.values["stamp"]
+
+
+def test_a_hash_tells_machines_apart_that_are_made_of_something_else():
+    before = stamp()
+    assert stamp() == before
+    changes = [
+        {"image_id": "m-2"},
+        {"instance_types": ["ecs.g7.xlarge"]},
+        {"system_disk_size_gb": 100},
+        {"config_patches": ["machine: {sysctls: {net.core.somaxconn: '1024'}}"]},
+        {"labels": {"x": "y"}},
+        {"role_name": "worker"},
+    ]
+    assert len({before, *(stamp(**change) for change in changes)}) == len(changes) + 1
+
+
+@pytest.mark.parametrize("change", [{"max_size": 4}, {"tags": {"team": "x"}}])
+def test_a_change_that_needs_no_new_machine_leaves_the_hash(change):
+    assert stamp(**change) == stamp()
 
 
 def test_outputs_come_from_the_real_group():
@@ -418,7 +454,7 @@ def test_secrets_and_outputs_as_inputs_stay_secret():
 def test_pulumis_analyzer_takes_the_contract():
     component = Analyzer("hybrid-talos").analyze_component(AliyunWorkerPool)
     assert set(component.inputs) >= {"zones", "instanceTypes", "meshLocation", "vpcCidr", "systemDiskCategory"}
-    assert set(component.outputs) == {"scalingGroupId", "nodeGroup"}
+    assert set(component.outputs) == {"scalingGroupId", "nodeGroup", "templateHash"}
     assert all(prop.description for prop in [*component.inputs.values(), *component.outputs.values()])
     assert len(AliyunWorkerPoolArgs.__required_keys__) == len(BASE)
 

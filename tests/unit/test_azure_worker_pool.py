@@ -28,11 +28,20 @@ BASE = {
 }
 
 
+STAMP = "hybrid-talos.dev/template"
+STAMP_TAG = f"k8s.io_cluster-autoscaler_node-template_label_{STAMP.replace('/', '_')}"
+
+
 def pool(name="azure-workers", without=(), **changes):
     def program():
         args = {key: value for key, value in {**BASE, **changes}.items() if key not in without}
         made = AzureWorkerPool(name, args)
-        return {"name": made.scale_set_name, "id": made.scale_set_id, "group": made.node_group}
+        return {
+            "name": made.scale_set_name,
+            "id": made.scale_set_id,
+            "group": made.node_group,
+            "stamp": made.template_hash,
+        }
 
     return run(program)
 
@@ -174,6 +183,7 @@ def test_custom_data_decodes_once_to_a_worker_of_this_pool():
     assert machine["kubelet"]["extraConfig"]["registerWithTaints"] == [
         {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
     ]
+    assert re.fullmatch("[0-9a-f]{16}", machine["nodeLabels"].pop(STAMP))
     assert machine["nodeLabels"] == {"example.com/tier": "batch", "hybrid-talos.dev/pool": "azure-workers"}
     assert machine["nodeAnnotations"] == {"kilo.squat.ai/location": "azure-westeurope"}
     assert machine["sysctls"] == {"net.core.somaxconn": "1024"}
@@ -218,6 +228,7 @@ def test_tags_say_what_the_nodes_register_with():
     tags = scale_set(labels={"example.com/a_b": "1"}, taints=[{"key": "k", "value": "v", "effect": "NoExecute"}],
                      zones=["2"], tags={"team": "x"}).inputs["tags"]  # fmt: skip
     prefix = "k8s.io_cluster-autoscaler_node-template_"
+    assert re.fullmatch("[0-9a-f]{16}", tags.pop(STAMP_TAG))
     assert tags == {
         "min": "0",
         "max": "10",
@@ -227,6 +238,42 @@ def test_tags_say_what_the_nodes_register_with():
         f"{prefix}label_topology.kubernetes.io_zone": "westeurope-2",
         f"{prefix}taint_k": "v:NoExecute",
     }
+
+
+def stamp(**changes):
+    """Return the hash in the pool's output, which its tag and its nodes have as well."""
+    recorder = pool(**changes)
+    found = recorder.one("-scale-set")
+    (main, *_) = load(custom_data(found).decode())
+    assert found.inputs["tags"][STAMP_TAG] == main["machine"]["nodeLabels"][STAMP] == recorder.values["stamp"]
+    assert not is_secret(found.raw["tags"])
+    return recorder.values["stamp"]
+
+
+def test_a_hash_tells_machines_apart_that_are_made_of_something_else():
+    before = stamp()
+    assert stamp() == before
+    changes = [
+        {"image_id": "/subscriptions/s/other"},
+        {"vm_size": "Standard_D4s_v3"},
+        {"os_disk_size_gb": 100},
+        {"config_patches": ["machine: {sysctls: {net.core.somaxconn: '1024'}}"]},
+        {"mesh_location": MESH},
+        {"labels": {"x": "y"}},
+        {"taints": [TAINT_A]},
+    ]
+    assert len({before, *(stamp(**change) for change in changes)}) == len(changes) + 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_size": 9}, {"tags": {"team": "x"}}, {"talos_api_allowed_cidrs": ["192.0.2.0/24"]}]
+)
+def test_a_change_that_needs_no_new_machine_leaves_the_hash(change):
+    assert stamp(**change) == stamp()
+
+
+def test_the_hash_is_the_pools_own_affair():
+    refused("labels.hybrid-talos.dev/template: is set by the pool itself", labels={STAMP: "0123456789abcdef"})
 
 
 def test_own_tags_are_on_every_resource_that_can_have_them():
@@ -283,7 +330,7 @@ def test_children_have_the_pool_as_parent_and_its_name():
     urn = "urn:pulumi:stack::project::pulumi:pulumi:Stack$hybrid-talos:index:AzureWorkerPool::azure-workers"
     children = [found for found in recorder.found if found.name != "azure-workers"]
     assert all(found.parent == urn and found.name.startswith("azure-workers-") for found in children)
-    assert recorder.outputs[urn] == {"scaleSetName", "scaleSetId", "nodeGroup"}
+    assert recorder.outputs[urn] == {"scaleSetName", "scaleSetId", "nodeGroup", "templateHash"}
 
 
 def test_two_pools_live_in_one_program():
@@ -478,7 +525,7 @@ def test_pulumis_analyzer_takes_the_contract():
     analyzer = Analyzer("hybrid-talos")
     component = analyzer.analyze_component(AzureWorkerPool)
     assert set(component.inputs) >= {"subnetCidr", "meshLocation", "configPatches", "taints", "spot"}
-    assert set(component.outputs) == {"scaleSetName", "scaleSetId", "nodeGroup"}
+    assert set(component.outputs) == {"scaleSetName", "scaleSetId", "nodeGroup", "templateHash"}
     assert all(prop.description for prop in [*component.inputs.values(), *component.outputs.values()])
     # One of the two that name a network.
     assert len(AzureWorkerPoolArgs.__required_keys__) == len(BASE) - 1

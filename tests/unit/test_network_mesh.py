@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import yaml
 from hybrid_talos._contract import BadInputs
@@ -369,3 +371,81 @@ def test_a_port_that_is_open_to_anybody_is_said(monkeypatch, locations, expected
     computed(locations)
     assert len(said) == len(expected)
     assert all(part in message for part, message in zip(expected, said, strict=True))
+
+
+# Who watches the agents
+
+
+def watched(**changes):
+    args = {**BASE, "locations": {"rack": RACK, "azure": AZURE}, "monitoring": {}, **changes}
+    return run(lambda: NetworkMesh("mesh", args) and None)
+
+
+def test_prometheus_is_told_nothing_unless_asked(deployed):
+    assert not [found for found in deployed.found if "monitoring.coreos.com" in found.type]
+
+
+def test_prometheus_finds_the_agents_by_the_labels_of_their_pods():
+    recorder = watched(monitoring={"labels": {"release": "prometheus"}})
+    agent, monitor = recorder.one("-agent").inputs, recorder.one("-monitor").inputs
+    assert (monitor["apiVersion"], monitor["kind"]) == ("monitoring.coreos.com/v1", "PodMonitor")
+    labels = agent["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": [agent["metadata"]["namespace"]]}
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (container,) = agent["spec"]["template"]["spec"]["containers"]
+    assert endpoint["port"] in [port["name"] for port in container["ports"]]
+    for name in ("-monitor", "-alerts"):
+        metadata = recorder.one(name).inputs["metadata"]
+        assert metadata["labels"]["release"] == "prometheus"
+        assert metadata["namespace"] == "mesh-kilo"
+        assert "mesh-namespace" in {urn.rsplit("::", 1)[1] for urn in recorder.one(name).dependencies}
+
+
+# squat/kilo 0.7.0 pkg/mesh/mesh.go, and kube-state-metrics' own.
+METRICS = {"kilo_errors_total", "kilo_leader", "kilo_nodes", "kilo_peers", "kilo_reconciles_total", "kube_node_info"}
+
+
+@pytest.mark.parametrize("cilium", [False, True])
+def test_alerts_ask_for_metrics_that_there_are(cilium):
+    (group,) = watched(**(CILIUM if cilium else {})).one("-alerts").inputs["spec"]["groups"]
+    for rule in group["rules"]:
+        assert set(re.findall(r"\b(?:kilo|kube)_\w+", rule["expr"])) <= METRICS
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}
+    names = {rule["alert"] for rule in group["rules"]}
+    # With tunnels between all machines each of them leads itself, always.
+    assert ("KiloLeadersChange" in names) is cilium
+    assert {"KiloAgentsGone", "KiloStandsStill", "KiloErrors", "KiloMachinesDisagree", "KiloMachinesMissing"} <= names
+
+
+def test_kubespan_has_no_agents_to_watch():
+    assert "monitoring: watches Kilo's agents" in refusal(
+        {"home": HOME, "azure": AZURE}, kind="kubespan", monitoring={}
+    )
+
+
+# Peers outside of the cluster
+
+
+def test_the_firewalls_learn_of_peers():
+    told = computed({"rack": RACK, "azure": AZURE}, peer_cidr="10.5.0.0/24")
+    assert "10.5.0.0/24" in told["azure"]["internal_cidrs"]
+    assert "10.5.0.0/24" in told["rack"]["internal_cidrs"]
+
+
+@pytest.mark.parametrize(
+    ("cidr", "owner"),
+    [("10.4.255.0/24", "mesh"), ("10.2.0.0/24", "location azure"), ("10.244.0.0/24", "pods"), ("10.96.9.0/24", "serv")],
+)
+def test_peers_stand_apart_from_every_other_range(cidr, owner):
+    message = refusal({"rack": RACK, "azure": AZURE}, peer_cidr=cidr)
+    assert owner in message
+    assert "(peers)" in message
+
+
+def test_kubespan_has_no_peers_outside():
+    assert "peer_cidr: KubeSpan joins" in refusal(
+        {"home": HOME, "azure": AZURE}, kind="kubespan", peer_cidr="10.5.0.0/24"
+    )
