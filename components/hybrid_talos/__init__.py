@@ -26,11 +26,13 @@ if TYPE_CHECKING:
         Expander,
     )
     from .cluster_endpoint import EndpointArgs, EndpointKind
+    from .cluster_life import ControlPlaneMember
     from .cni import Cni
     from .control_plane_inputs import ControlPlaneEndpoints, HAControlPlaneArgs
     from .ha_control_plane import HAControlPlane
     from .image_inputs import EnrollKeys, ImageFileArgs, MetaValueArgs, OverlayArgs, SecureBootArgs
     from .install_disk import DiskSelectorArgs, DiskType
+    from .life_inputs import SnapshotArgs, UpgradeArgs
     from .machine import MachineArgs
     from .machine_links import BondArgs, BondMode, LinkArgs, RouteArgs, VlanArgs
     from .mesh_location import MeshLocation
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from .pool_inputs import SpotArgs
     from .registries import ComponentImagesArgs, RegistryArgs
     from .site import ProxyArgs, SiteArgs
-    from .static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs
+    from .static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs, WorkerEndpoints
     from .talos_cloud_controller import NodeCollectorArgs, TalosCloudController, TalosCloudControllerArgs
     from .talos_image import Platform, TalosImage, TalosImageArgs
 
@@ -73,6 +75,7 @@ _MODULES = {
     "Cni": "cni",
     "ComponentImagesArgs": "registries",
     "ControlPlaneEndpoints": "control_plane_inputs",
+    "ControlPlaneMember": "cluster_life",
     "DiskSelectorArgs": "install_disk",
     "DiskType": "install_disk",
     "EndpointArgs": "cluster_endpoint",
@@ -106,6 +109,7 @@ _MODULES = {
     "RouteArgs": "machine_links",
     "SecureBootArgs": "image_inputs",
     "SiteArgs": "site",
+    "SnapshotArgs": "life_inputs",
     "SpotArgs": "pool_inputs",
     "StaticWorkerPool": "static_worker_pool",
     "StaticWorkerPoolArgs": "static_worker_pool",
@@ -115,7 +119,9 @@ _MODULES = {
     "TalosCloudControllerArgs": "talos_cloud_controller",
     "TalosImage": "talos_image",
     "TalosImageArgs": "talos_image",
+    "UpgradeArgs": "life_inputs",
     "VlanArgs": "machine_links",
+    "WorkerEndpoints": "static_worker_pool",
 }
 
 # Written out once more: type checkers read it, and take a computed one for none.
@@ -146,6 +152,7 @@ __all__ = [
     "Cni",
     "ComponentImagesArgs",
     "ControlPlaneEndpoints",
+    "ControlPlaneMember",
     "DiskSelectorArgs",
     "DiskType",
     "EndpointArgs",
@@ -179,6 +186,7 @@ __all__ = [
     "RouteArgs",
     "SecureBootArgs",
     "SiteArgs",
+    "SnapshotArgs",
     "SpotArgs",
     "StaticWorkerPool",
     "StaticWorkerPoolArgs",
@@ -188,7 +196,9 @@ __all__ = [
     "TalosCloudControllerArgs",
     "TalosImage",
     "TalosImageArgs",
+    "UpgradeArgs",
     "VlanArgs",
+    "WorkerEndpoints",
 ]
 
 

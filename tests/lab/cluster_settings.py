@@ -13,7 +13,7 @@ from lab.talos.nodes import Node, TalosNodes
 
 IDENTITY = pyrage.x25519.Identity.generate()
 
-OLD = {"talosVersion": "1.12.9", "configContract": "1.12", "kubernetesVersion": "1.35.4"}
+OLD = {"talosVersion": "1.12.7", "configContract": "1.12", "kubernetesVersion": "1.35.4"}
 """Versions of which the lab's talosctl can do the next step."""
 NEW = {**OLD, "talosVersion": "1.13.0", "kubernetesVersion": "1.36.0"}
 
@@ -74,8 +74,9 @@ class ClusterLab:
             yield nodes
 
     def nodes(self) -> dict[str, Node]:
-        """Return the machines as they are, by address."""
+        """Return the machines as they are once all of them are up again, by address."""
         with self.machines() as nodes:
+            nodes.wait("settled", lambda n: all(node.ready or node.phase == "maintenance" for node in n.values()))
             return nodes.nodes()
 
     def etcd(self) -> list[str]:

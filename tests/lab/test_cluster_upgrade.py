@@ -33,14 +33,14 @@ def test_a_new_cluster_is_up_and_then_nothing_changes(cluster: ClusterLab) -> No
     lab.up()
     assert lab.changes() == {}
     nodes = cluster.nodes()
-    assert {node.talos for node in nodes.values()} == {"v1.12.9"}
+    assert {node.talos for node in nodes.values()} == {"v1.12.7"}
     assert all(node.ready for node in nodes.values())
     assert not list(cluster.folder.glob("snapshots/*"))
 
 
 def test_a_step_that_skips_a_minor_is_refused_with_the_way(cluster: ClusterLab) -> None:
     said = refusal(cluster.trying(talosVersion="1.14.0"))
-    assert "Talos 1.12.9 -> 1.14.0 skips 1.13" in said
+    assert "Talos 1.12.7 -> 1.14.0 skips 1.13" in said
     assert "set the newest 1.13 first" in said
 
 
@@ -56,9 +56,9 @@ def test_an_upgrade_without_a_place_for_snapshots_is_refused(cluster: ClusterLab
 
 def test_the_preview_tells_what_is_upgraded_and_in_which_order(cluster: ClusterLab) -> None:
     found = plans(cluster.trying(**NEW))
-    assert found["control-plane-cp-1-talos"] == "Talos 1.12.9 -> 1.13.0, drained within 1 minutes"
-    assert found["control-plane-cp-2-talos"] == "Talos 1.12.9 -> 1.13.0, after cp-1, drained within 1 minutes"
-    assert found["workers-worker-2-talos"] == "Talos 1.12.9 -> 1.13.0, after worker-1, drained within 1 minutes"
+    assert found["control-plane-cp-1-talos"] == "Talos 1.12.7 -> 1.13.0, drained within 1 minutes"
+    assert found["control-plane-cp-2-talos"] == "Talos 1.12.7 -> 1.13.0, after cp-1, drained within 1 minutes"
+    assert found["workers-worker-2-talos"] == "Talos 1.12.7 -> 1.13.0, after worker-1, drained within 1 minutes"
     assert found["control-plane-kubernetes"].startswith("Kubernetes 1.35.4 -> 1.36.0: control planes one after the")
     assert found["control-plane-cp-1-member"] == "another configuration, without a reboot"
 
