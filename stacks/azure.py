@@ -132,6 +132,8 @@ def _pool_args(
         args["os_disk_type"] = pool.os_disk_type
     if pool.ephemeral_os_disk is not None:
         args["ephemeral_os_disk"] = pool.ephemeral_os_disk
+    if settings.image.is_secure_boot:
+        args["secure_boot"] = True
     if pool.accelerated_networking:
         args["accelerated_networking"] = True
     if pool.talos_api_allowed_cidrs:

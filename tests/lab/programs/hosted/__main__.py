@@ -17,6 +17,7 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 addresses = pulumi.Config("hybrid-talos").require_object("settings")
 hosted = pulumi.Config().get_bool("hosted") or False
+REACHED = {key: addresses["cluster"]["endpoints"][key] for key in ("kubernetes", "talos")}
 most = pulumi.Config().get_int("maxSize") or 3
 
 
@@ -112,7 +113,7 @@ cluster = component(
         "location": locations["rack"],
         "allowSingleMember": True,
         "protect": False,
-        "endpoints": {key: addresses["cluster"]["endpoints"][key] for key in ("kubernetes", "talos")},
+        "endpoints": REACHED,
     },
     pulumi.ResourceOptions(providers=[machines]),
 )
@@ -126,6 +127,12 @@ component(
         "installerImage": output(metal, "installerImage"),
         "location": locations["rack"],
         "gracefulRemoval": False,
+        "talosVersion": TALOS,
+        "kubernetesVersion": KUBERNETES,
+        "controlPlanes": [
+            {"name": "cp-1", "address": "192.0.2.11", "endpoint": REACHED["talos"]["192.0.2.11"]},
+        ],
+        "endpoints": REACHED,
     },
     pulumi.ResourceOptions(providers=[machines], depends_on=[cluster]),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_alicloud as alicloud
@@ -38,6 +39,13 @@ class Place:
     members: int
     second: int
     """The second byte of its first range in 10.0.0.0/8; it has four."""
+
+    @property
+    def endpoints(self) -> Any:
+        """Where its machines are reached, and its Kubernetes API at its first one: the lab has one way in for all."""
+        talos = addresses["cluster"]["endpoints"]["talos"]
+        first = talos[f"{self.rack}.11"].partition(":")[0]
+        return {"talos": talos, "kubernetes": f"https://{first}:6443"}
 
     def cidr(self, number: int, prefix: int = 16, third: int = 0) -> str:
         return f"10.{self.second + number}.{third}.0/{prefix}"
@@ -97,7 +105,7 @@ def build(place: Place) -> None:
             "location": mesh.locations["rack"],
             "allow_single_member": place.members == 1,
             "protect": False,
-            "endpoints": {key: addresses["cluster"]["endpoints"][key] for key in ("kubernetes", "talos")},
+            "endpoints": place.endpoints,
         },
         pulumi.ResourceOptions(providers=[machines]),
     )
@@ -109,6 +117,10 @@ def build(place: Place) -> None:
             "machine_config": control_plane.worker_machine_config,
             "client_configuration": control_plane.client_configuration,
             "installer_image": image.installer_image,
+            "talos_version": TALOS,
+            "kubernetes_version": KUBERNETES,
+            "control_planes": control_plane.members,
+            "endpoints": place.endpoints,
             "location": mesh.locations["rack"],
             "graceful_removal": False,
         },
