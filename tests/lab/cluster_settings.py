@@ -103,4 +103,5 @@ def refusal(lab: Lab) -> str:
     run = lab.run("preview", code=None)
     assert run.code != 0, run.text[-3000:]
     assert "Traceback" not in run.text
-    return " ".join(run.text.split())
+    # What stands before it is the tree of resources.
+    return " ".join(run.text.partition("Diagnostics:")[2].split())

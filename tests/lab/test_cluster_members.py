@@ -28,7 +28,7 @@ def test_what_would_lose_quorum_is_refused_with_the_sum(cluster: ClusterLab) -> 
 
 def test_an_even_number_is_refused_with_the_sum(cluster: ClusterLab) -> None:
     said = refusal(cluster.trying(**members(1, 2, 3, 4)))
-    assert "4 members need 3 for a quorum and keep working without 1, as 3 would" in said
+    assert "has 4 members, an even number: a quorum needs 3 of them (4 / 2 + 1)" in said
 
 
 def test_the_bootstrap_member_is_replaced_and_a_worker_goes(cluster: ClusterLab) -> None:
