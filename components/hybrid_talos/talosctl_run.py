@@ -209,7 +209,9 @@ class Talosctl:
 
     def _clean(self, complaint: str) -> str:
         """Return the last lines of an error, short, and without anything that is a secret."""
-        lines = [line.strip() for line in complaint.splitlines() if line.strip() and not line.startswith("WARNING")]
+        # It adds how it is used to every error with a word such as "command" or "flag" in it.
+        told = re.split(r"^Usage:$", complaint, maxsplit=1, flags=re.MULTILINE)[0]
+        lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("WARNING")]
         reason = " ".join(lines[-3:])
         for secret in self._credentials.values():
             reason = reason.replace(secret, "[secret]")

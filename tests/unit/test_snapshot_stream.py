@@ -89,6 +89,16 @@ def test_a_snapshot_goes_through_encrypted(
         os.fstat(plain.descriptors[0])
 
 
+def test_talosctl_that_explains_itself_is_understood(
+    tmp_path: Path, identity: Any, talosctl: Callable[[str], Talosctl]
+) -> None:
+    """Its errors are followed by its usage when they hold certain words, such as those of a path."""
+    (tmp_path / "plain").write_bytes(snapshot(10))
+    usage = r'printf "%s\n" "Usage:" "  talosctl etcd snapshot <path> [flags]" "Flags:" "  -h, --help" >&2; exit 1'
+    runs = talosctl(f'cat {tmp_path}/plain > "$path.part"\n{FSYNC.removesuffix("; exit 1")}\n{usage}')
+    assert list(encrypted_snapshot(runs, CP, [str(identity.to_public())]))
+
+
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
