@@ -24,13 +24,13 @@ def gates(
     before this one.
     """
 
-    async def first(_change: pulumi.ResourceHookArgs) -> None:
+    async def first(change: pulumi.ResourceHookArgs) -> None:
         if role == "controlplane":
-            await _off_the_loop("first", await _known(shared), machine, role, before, True)
+            await _off_the_loop(_first, shared, machine, _boot(await _known(change.new_inputs)))
 
     async def again(change: pulumi.ResourceHookArgs) -> None:
         reboots = _boot(await _known(change.old_inputs)) != _boot(await _known(change.new_inputs))
-        await _off_the_loop("again", await _known(shared), machine, role, before, reboots)
+        await _off_the_loop(_again, shared, machine, role, list(before), reboots)
 
     return pulumi.ResourceHookBinding(before_create=[cast(Any, first)], before_update=[cast(Any, again)])
 
@@ -49,37 +49,35 @@ def _boot(inputs: Any) -> str:
     ).boot
 
 
-async def _off_the_loop(
-    which: str,
-    shared: Mapping[str, Any],
-    machine: ControlPlaneMember,
-    role: str,
-    before: Sequence[ControlPlaneMember],
-    reboots: bool,
-) -> None:
+async def _off_the_loop(work: Callable[..., None], shared: Mapping[str, Any], *arguments: Any) -> None:
     """Wait in a thread, so that the program can go on declaring what does not depend on this."""
-    await asyncio.to_thread(_pass, which, dict(shared), machine, role, before, reboots)
+    await asyncio.to_thread(work, dict(await _known(shared)), *arguments)
 
 
-def _pass(
-    which: str,
+def _first(shared: dict[str, Any], machine: ControlPlaneMember, boot: str) -> None:
+    from . import change_gate, life_props  # noqa: PLC0415 - heavy, and of no use to a preview
+    from .talos_calls import Machine  # noqa: PLC0415
+
+    with life_props.cluster_of({**shared, **machine}) as cluster:
+        change_gate.first_gate(cluster, Machine.of(machine), boot)
+
+
+def _again(
     shared: dict[str, Any],
     machine: ControlPlaneMember,
     role: str,
-    before: Sequence[ControlPlaneMember],
+    before: list[ControlPlaneMember],
     reboots: bool,
 ) -> None:
     from . import change_gate, life_props  # noqa: PLC0415 - heavy, and of no use to a preview
     from .talos_calls import Machine  # noqa: PLC0415
 
-    with life_props.cluster_of({**shared, **machine}, alone=role == "controlplane") as cluster:
-        if which == "first":
-            change_gate.first_gate(cluster, Machine.of(machine))
-            return
+    control_plane = role == "controlplane"
+    with life_props.cluster_of({**shared, **machine}, alone=control_plane) as cluster:
         change_gate.gate(
             cluster,
             Machine.of(machine),
-            control_plane=role == "controlplane",
+            control_plane=control_plane,
             before=[Machine.of(other) for other in before],
             reboots=reboots,
         )

@@ -78,31 +78,61 @@ class Etcd:
     """False when no member has ever started: the cluster was not bootstrapped yet."""
     problem: str = ""
     """Why nothing is known of a cluster that was born: no quorum, or nobody answers."""
+    waiting: frozenset[str] = frozenset()
+    """With nobody born: addresses of those that answer and have not started etcd."""
+    silent: frozenset[str] = frozenset()
+    """With nobody born: addresses of those that do not answer, so that it is not certain."""
+
+    def unborn_but(self, address: str) -> str | None:
+        """Return why it is not certain that the cluster was never started, whatever the one at ``address`` says."""
+        unknown = sorted(self.silent - {address})
+        return f"{', '.join(unknown)} does not answer, and may have started etcd" if unknown else None
 
 
 def look_at_etcd(cluster: Cluster) -> Etcd:
     """Return etcd's members and how each of them is."""
-    silent: list[str] = []
+    silent: dict[str, str] = {}
     waiting: list[str] = []
     started: list[str] = []
     for machine in cluster.members:
         try:
             return Etcd([_voter(cluster, member) for member in cluster.talos.etcd_members(machine)])
         except NotOfThisCluster as error:
-            (waiting if cluster.talos.in_maintenance(machine) else silent).append(f"{machine.name}: {error}")
+            if cluster.talos.in_maintenance(machine):
+                waiting.append(machine.address)
+            else:
+                silent[machine.address] = f"{machine.name}: {error}"
         except TalosError as error:
             # etcd did not answer; the machine may.
             try:
                 state = next((s.state for s in cluster.talos.services(machine) if s.id == "etcd"), "Initialized")
             except TalosError as later:
-                silent.append(f"{machine.name}: {later}")
+                silent[machine.address] = f"{machine.name}: {later}"
                 continue
-            (waiting if state in _BEFORE_START else started).append(f"{machine.name}: {error}")
+            if state in _BEFORE_START:
+                waiting.append(machine.address)
+            else:
+                started.append(f"{machine.name}: {error}")
     if started:
-        return Etcd(problem="etcd has no quorum: " + "; ".join(started + silent))
+        return Etcd(problem="etcd has no quorum: " + "; ".join([*started, *silent.values()]))
     if waiting:
-        return Etcd(born=False)
-    return Etcd(problem="no control plane answers: " + "; ".join(silent))
+        return Etcd(born=False, waiting=frozenset(waiting), silent=frozenset(silent))
+    return Etcd(problem="no control plane answers: " + "; ".join(silent.values()))
+
+
+def wait_for_etcd(cluster: Cluster, what: str, seconds: float, problem: Callable[[Etcd], str | None]) -> Etcd:
+    """Wait until there is no problem with etcd any more, and return the look that showed it.
+
+    What follows must go by that look: the next one may have met nobody who answered.
+    """
+    found: list[Etcd] = []
+
+    def look() -> str | None:
+        found.append(look_at_etcd(cluster))
+        return found[-1].problem or problem(found[-1])
+
+    cluster.wait(what, seconds, look)
+    return found[-1]
 
 
 def _voter(cluster: Cluster, member: EtcdMember) -> Voter:

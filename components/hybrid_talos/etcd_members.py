@@ -10,7 +10,16 @@ from dataclasses import replace
 from pulumi.dynamic import DiffResult
 
 from . import life_plan, life_props
-from .cluster_work import Cluster, answers, healthy_member, held_up, look_at_etcd, strangers, take_snapshot
+from .cluster_work import (
+    Cluster,
+    Etcd,
+    answers,
+    healthy_member,
+    held_up,
+    strangers,
+    take_snapshot,
+    wait_for_etcd,
+)
 from .life_props import Properties
 from .talos_calls import Machine, TalosError
 from .work_provider import WorkError, changed, is_unknown
@@ -118,12 +127,9 @@ def _settled_answer(cluster: Cluster, machine: Machine) -> bool | None:
 def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: float) -> None:
     """Take a machine's member out of etcd, if it has one and the others can do without."""
 
-    def problem() -> str | None:
-        etcd = look_at_etcd(cluster)
+    def problem(etcd: Etcd) -> str | None:
         if not etcd.born:
-            return None
-        if etcd.problem:
-            return etcd.problem
+            return etcd.unborn_but(machine.address)
         own = life_plan.find(etcd.voters, machine.name, machine.address)
         reason = life_plan.removal_problem(etcd.voters, own, len(cluster.members)) if own is not None else None
         late = held_up(cluster, etcd) if reason else None
@@ -135,8 +141,7 @@ def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: fl
             )
         return reason
 
-    cluster.wait(f"{machine.name} must not be removed now", cluster.limits.gate, problem)
-    etcd = look_at_etcd(cluster)
+    etcd = wait_for_etcd(cluster, f"{machine.name} must not be removed now", cluster.limits.gate, problem)
     # What is recorded with a machine that goes may be old: others have come since, and are reached through it.
     cluster = replace(cluster, members=[*cluster.members, *strangers(cluster, etcd)])
     own = life_plan.find(etcd.voters, machine.name, machine.address)
@@ -165,14 +170,11 @@ def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: fl
         failure = error
     why = f"; talosctl said: {failure}" if failure else ""
 
-    def still_there() -> str | None:
-        now = look_at_etcd(cluster)
-        if now.problem:
-            return now.problem
+    def still_there(now: Etcd) -> str | None:
         there = life_plan.find(now.voters, machine.name, machine.address) is not None
         return f"etcd still lists it{why}" if there else None
 
-    cluster.wait(f"{machine.name} should leave etcd", cluster.limits.lost, still_there)
+    wait_for_etcd(cluster, f"{machine.name} should leave etcd", cluster.limits.lost, still_there)
 
 
 def wipe(cluster: Cluster, machine: Machine, *, teardown: bool = False) -> None:

@@ -3,7 +3,7 @@
 from pulumi.dynamic import DiffResult
 
 from . import life_plan, life_props
-from .cluster_work import Cluster, healthy_member, look_at_etcd, take_snapshot
+from .cluster_work import Cluster, Etcd, healthy_member, look_at_etcd, take_snapshot
 from .life_props import Properties
 from .talos_calls import KubernetesImages, TalosError
 from .work_provider import WorkError, is_unknown
@@ -55,17 +55,31 @@ def delete(_props: Properties) -> None:
     """Do nothing: what runs goes on running."""
 
 
-def upgrade(cluster: Cluster, version: str, images: KubernetesImages, server: str | None) -> str:
-    """Bring Kubernetes to a version; return what was done. Killed at any point, the next call goes on."""
-    if not look_at_etcd(cluster).born:
-        return "the cluster was not started yet"
+def _settled(cluster: Cluster) -> Etcd:
+    """Wait until etcd is whole, or it is plain that the cluster was never started; return etcd as it is then."""
+    found: list[Etcd] = []
+    unborn_since: float | None = None
 
     def ill() -> str | None:
-        etcd = look_at_etcd(cluster)
-        return etcd.problem or life_plan.whole_problem(etcd.voters)
+        nonlocal unborn_since
+        found.append(look_at_etcd(cluster))
+        etcd = found[-1]
+        if etcd.born:
+            unborn_since = None
+            return etcd.problem or life_plan.whole_problem(etcd.voters)
+        unborn_since = cluster.clock() if unborn_since is None else unborn_since
+        # Those that never answer in all of the time that a reboot takes are no members that only restart.
+        return etcd.unborn_but("") if cluster.clock() < unborn_since + cluster.limits.lost else None
 
     cluster.wait("Kubernetes must not be upgraded now", cluster.limits.gate, ill)
-    etcd = look_at_etcd(cluster)
+    return found[-1]
+
+
+def upgrade(cluster: Cluster, version: str, images: KubernetesImages, server: str | None) -> str:
+    """Bring Kubernetes to a version; return what was done. Killed at any point, the next call goes on."""
+    etcd = _settled(cluster)
+    if not etcd.born:
+        return "the cluster was not started yet"
     take_snapshot(cluster, etcd)
     cluster.say(f"upgrading Kubernetes to {version}")
     failure: TalosError | None = None

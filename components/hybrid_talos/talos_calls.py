@@ -96,6 +96,9 @@ class Talos(Protocol):
     def in_maintenance(self, machine: Machine) -> bool:
         """Return whether the machine waits for its first configuration."""
 
+    def configuration(self, machine: Machine) -> str:
+        """Return the configuration that the machine runs with. Secret."""
+
     def schematic(self, machine: Machine) -> str:
         """Return the Image Factory's schematic that the machine runs; empty when there is none."""
 

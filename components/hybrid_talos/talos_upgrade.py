@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pulumi.dynamic import DiffResult
 
 from . import life_plan, life_props
-from .cluster_work import Cluster, answers, held_up, look_at_etcd, take_snapshot
+from .cluster_work import Cluster, Etcd, answers, held_up, look_at_etcd, take_snapshot, wait_for_etcd
 from .life_props import Properties
 from .talos_calls import Machine, NodeStatus, TalosError, Unreachable
 from .work_provider import WorkError, changed, is_unknown
@@ -67,8 +67,7 @@ def upgrade(cluster: Cluster, task: Task) -> str:
         if life_plan.count_problem(etcd.voters, machine.address, len(cluster.members)) and held_up(cluster, etcd):
             # What is missing joins after the upgrades, with its configuration; ClusterHealth then does this one.
             return "waits until all control planes have joined"
-        _gate(cluster, machine)
-        take_snapshot(cluster, look_at_etcd(cluster))
+        take_snapshot(cluster, _gate(cluster, machine))
     _drain(cluster, task)
     if task.control_plane:
         # Pods took their time to leave.
@@ -104,14 +103,15 @@ def _nothing_to_do(cluster: Cluster, task: Task) -> str | None:
     return found[-1] if found else None
 
 
-def _gate(cluster: Cluster, machine: Machine) -> None:
-    """Wait until a control plane may go down; WorkError when it may not."""
+def _gate(cluster: Cluster, machine: Machine) -> Etcd:
+    """Wait until a control plane may go down, and return etcd as it is then; WorkError when it may not."""
 
-    def problem() -> str | None:
-        etcd = look_at_etcd(cluster)
-        return etcd.problem or life_plan.touch_problem(etcd.voters, machine.address, len(cluster.members))
+    def problem(etcd: Etcd) -> str | None:
+        if not etcd.born:
+            return etcd.unborn_but("")
+        return life_plan.touch_problem(etcd.voters, machine.address, len(cluster.members))
 
-    cluster.wait(f"{machine.name} must not go down now", cluster.limits.gate, problem)
+    return wait_for_etcd(cluster, f"{machine.name} must not go down now", cluster.limits.gate, problem)
 
 
 def _gate_or_uncordon(cluster: Cluster, task: Task) -> None:

@@ -60,6 +60,15 @@ class TalosctlApi:
             return "maintenance" in str(error) or "code = Unimplemented" in str(error)
         return True
 
+    def configuration(self, machine: Machine) -> str:
+        """Return the configuration that the machine runs with. Secret."""
+        out = self._ask(machine, ["get", "machineconfig", "v1alpha1", "-o", "json"])
+        try:
+            return str(json.loads(out)["spec"])
+        except (ValueError, KeyError, TypeError):
+            # Without the cause, which would quote it.
+            raise TalosError(f"{machine.name} does not tell its configuration") from None
+
     def schematic(self, machine: Machine) -> str:
         """Return the Image Factory's schematic that the machine runs; empty when there is none.
 
