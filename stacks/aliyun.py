@@ -4,7 +4,8 @@ import pulumi
 from hybrid_talos.aliyun_disk import AliyunZonePolicy
 from hybrid_talos.aliyun_image_inputs import AliyunEndpoints, AliyunImageArgs
 from hybrid_talos.aliyun_worker_pool import DISK_GB, AliyunWorkerPool, AliyunWorkerPoolArgs
-from hybrid_talos.cluster_autoscaler import AliyunAutoscalerArgs, ClusterAutoscaler, ClusterAutoscalerArgs
+from hybrid_talos.autoscaler_access import AliyunAutoscalerArgs
+from hybrid_talos.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from hybrid_talos.talos_image import Platform, TalosImage
 from pulumi_alicloud import vpc
 
