@@ -50,15 +50,17 @@ def machine_profile(
     security_group_id: pulumi.Input[str] | None = None,
     public_ip_prefix_id: pulumi.Input[str] | None,
     accelerated_networking: bool = False,
+    secure_boot: bool = False,
 ) -> compute.VirtualMachineScaleSetVMProfileArgs:
     """Return the profile of a pool's machines; ``custom_data`` is a secret in base64.
 
-    It has no security profile: the plain image is not signed for trusted launch, and "Standard" is refused by this
-    version of the API without a preview feature (Azure/azure-cli#31234). And it has no `user_data`, which every pod
-    could read from the metadata service and Talos does not.
+    It has a security profile for Secure Boot alone: the plain image is not signed for trusted launch, and "Standard" is
+    refused by this version of the API without a preview feature (Azure/azure-cli#31234). And it has no `user_data`,
+    which every pod could read from the metadata service and Talos does not.
     """
     return compute.VirtualMachineScaleSetVMProfileArgs(
         **_priority(spot),
+        security_profile=_trusted_launch() if secure_boot else None,
         os_profile=compute.VirtualMachineScaleSetOSProfileArgs(
             computer_name_prefix=computer_name_prefix(pool),
             admin_username=ADMIN,
@@ -104,6 +106,14 @@ def _os_disk(disk: SystemDisk) -> compute.VirtualMachineScaleSetOSDiskArgs:
         caching=compute.CachingTypes.READ_WRITE,
         disk_size_gb=disk.size_gb,
         managed_disk=compute.VirtualMachineScaleSetManagedDiskParametersArgs(storage_account_type=disk.kind.value),
+    )
+
+
+def _trusted_launch() -> compute.SecurityProfileArgs:
+    # The virtual TPM belongs to it (learn.microsoft.com, "Trusted Launch for Azure virtual machines").
+    return compute.SecurityProfileArgs(
+        security_type=compute.SecurityTypes.TRUSTED_LAUNCH,
+        uefi_settings=compute.UefiSettingsArgs(secure_boot_enabled=True, v_tpm_enabled=True),
     )
 
 

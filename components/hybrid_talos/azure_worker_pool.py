@@ -90,6 +90,9 @@ class AzureWorkerPoolArgs(TypedDict):
     ephemeral_os_disk: NotRequired[EphemeralDisk]
     """Keep the machines' disk on their host: faster and free of charge, and gone with the machine. Default: a managed
     disk."""
+    secure_boot: NotRequired[bool]
+    """Whether the machines boot with Secure Boot and a virtual TPM (Trusted Launch): `image_id` must then be an image
+    for it, of a TalosImage with `secure_boot`. Default: false."""
     accelerated_networking: NotRequired[bool]
     """Whether the machines' network bypasses the host. Default: false."""
     talos_api_allowed_cidrs: NotRequired[Sequence[str]]
@@ -130,6 +133,7 @@ class _Shape(PoolShape):
     os_disk_size_gb: int | None = Field(default=None, ge=16, le=4095)
     os_disk_type: AzureDiskType = AzureDiskType.STANDARD_SSD
     ephemeral_os_disk: EphemeralDisk | None = None
+    secure_boot: bool = False
     accelerated_networking: bool = False
     capacity_guard: _Guard = _Guard()
     talos_api_allowed_cidrs: tuple[Cidr, ...] = ()
@@ -301,6 +305,7 @@ class AzureWorkerPool(pulumi.ComponentResource):
                 security_group_id=net.security_group_id,
                 public_ip_prefix_id=net.public_ip_prefix_id,
                 accelerated_networking=shape.accelerated_networking,
+                secure_boot=shape.secure_boot,
             ),
             opts=pulumi.ResourceOptions.merge(
                 child,
@@ -345,6 +350,8 @@ def _machine(shape: _Shape) -> dict[str, Any]:
         "disk": [disk.size_gb, disk.kind.value, disk.ephemeral.value if disk.ephemeral is not None else None],
         "accelerated": shape.accelerated_networking,
         "public": shape.public_ips,
+        # Left out rather than false: machines that have none of it are what they were.
+        **({"secure_boot": True} if shape.secure_boot else {}),
     }
 
 
