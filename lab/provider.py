@@ -114,6 +114,13 @@ class Kind:
         """Return the thing's outputs as they are now, or None when it is gone."""
         raise NotImplementedError
 
+    def imported(self, call: Call, id: str) -> tuple[str, dict[str, Any] | None]:
+        """Return the id and outputs of a thing that a program imports by ``id``, the outputs None when there is none.
+
+        Some providers import by something else than the id, such as a path.
+        """
+        return id, self.read(call, id, {})
+
     def imported_inputs(self, call: Call, id: str, outputs: dict[str, Any]) -> dict[str, Any]:
         """Return the inputs of a thing that is imported: the outputs that are inputs too."""
         schema = sdk_schema.resource(self.token)
@@ -274,13 +281,20 @@ class SimulatedProvider(provider_pb2_grpc.ResourceProviderServicer):
         call = self._call(context, request.urn)
         before = wire.plain(wire.decode(request.properties))
         inputs = wire.decode(request.inputs)
-        outputs = self._guard(context, "read", token, lambda: kind.read(call, request.id, before))
+
+        def work() -> tuple[str, dict[str, Any] | None]:
+            # An import: nothing is known but the id.
+            if not before and not inputs:
+                return kind.imported(call, request.id)
+            return request.id, kind.read(call, request.id, before)
+
+        id, outputs = self._guard(context, "read", token, work)
         if outputs is None:
             return provider_pb2.ReadResponse(id="")
         if not request.inputs.fields:
-            inputs = kind.imported_inputs(call, request.id, outputs)
+            inputs = kind.imported_inputs(call, id, outputs)
         return provider_pb2.ReadResponse(
-            id=request.id,
+            id=id,
             properties=wire.encode(kind.marked(outputs, inputs)),
             inputs=wire.encode(wire.overlay(inputs, before, outputs)),
         )

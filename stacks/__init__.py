@@ -17,6 +17,8 @@ def _composition(name: str) -> Composition:
 
     def build(settings: "Settings", secrets: "Secrets") -> "Outputs":
         built: Outputs = import_module(f"{__name__}.{name}").build(settings, secrets)
+        if settings.addresses is not None:
+            built = import_module(f"{__name__}.ranges").with_ranges(settings, built)
         if settings.mesh is not None and settings.mesh.peers is not None:
             built = import_module(f"{__name__}.peers").with_peers(settings, built)
         return built

@@ -3,8 +3,9 @@
 import pulumi
 from hybrid_talos.aliyun_disk import AliyunZonePolicy
 from hybrid_talos.aliyun_image_inputs import AliyunEndpoints, AliyunImageArgs
-from hybrid_talos.aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
-from hybrid_talos.cluster_autoscaler import AliyunAutoscalerArgs, ClusterAutoscaler, ClusterAutoscalerArgs
+from hybrid_talos.aliyun_worker_pool import DISK_GB, AliyunWorkerPool, AliyunWorkerPoolArgs
+from hybrid_talos.autoscaler_access import AliyunAutoscalerArgs
+from hybrid_talos.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from hybrid_talos.talos_image import Platform, TalosImage
 from pulumi_alicloud import vpc
 
@@ -81,9 +82,10 @@ def _image(settings: Settings, region: str, provider: pulumi.ProviderResource, j
         "endpoints": endpoints,
         "tags": {**aliyun.tags, "hybrid-talos-cluster": settings.cluster.name},
     }
+    disks = [pool.system_disk_size_gb or DISK_GB for pool in aliyun.pools if aliyun.region_of(pool) == region]
     return TalosImage(
         f"image-aliyun-{region}",
-        {**image_args(settings, Platform.ALIBABACLOUD), "aliyun": target},
+        {**image_args(settings, Platform.ALIBABACLOUD), "system_disk_gb": min(disks), "aliyun": target},
         pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.checked)),
     )
 

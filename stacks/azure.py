@@ -1,14 +1,11 @@
 """The Azure half of a stack: resource group, networks, image, pools and their autoscaler."""
 
 import pulumi
+from hybrid_talos.autoscaler_access import AzureAutoscalerArgs
 from hybrid_talos.azure_capacity import CapacityGuardArgs
 from hybrid_talos.azure_sizes import AzureDiskType
 from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
-from hybrid_talos.cluster_autoscaler import (
-    AzureAutoscalerArgs,
-    ClusterAutoscaler,
-    ClusterAutoscalerArgs,
-)
+from hybrid_talos.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from pulumi_azure_native import network, resources
 
 from .azure_images import AzureImages, build_azure_images

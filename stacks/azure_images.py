@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pulumi
 from hybrid_talos.arch import Arch
 from hybrid_talos.azure_image_inputs import AzureEndpoints, AzureImageArgs, AzureImageStore
+from hybrid_talos.azure_worker_pool import DISK_GB
 from hybrid_talos.talos_image import Platform, TalosImage
 from pulumi_azure_native import resources
 
@@ -51,7 +52,8 @@ def build_azure_images(
         for arch, region in places:
             suffix = "" if region == azure.location else f"-{region}"
             args = _args(settings, azure, group, tags, region)
-            built[arch, region] = _image(f"image-azure{suffix}", settings, arch, args, opts)
+            disk = _smallest_disk(settings, azure, arch, region)
+            built[arch, region] = _image(f"image-azure{suffix}", settings, arch, disk, args, opts)
         return AzureImages(settings, azure, built)
     # Every pool may need it where it is, and a version must be in the region that it was made in.
     regions = sorted({region for _, region in places} | {azure.location})
@@ -59,13 +61,25 @@ def build_azure_images(
         name = "image-azure" if arch is settings.image.arch else f"image-azure-{arch}"
         args = _args(settings, azure, group, tags, azure.location)
         args["replica_regions"] = [region for region in regions if region != azure.location]
-        image = _image(name, settings, arch, args, opts)
+        image = _image(name, settings, arch, _smallest_disk(settings, azure, arch), args, opts)
         built |= dict.fromkeys(((arch, region) for region in regions), image)
     return AzureImages(settings, azure, built)
 
 
-def _image(name: str, settings: Settings, arch: Arch, args: AzureImageArgs, opts: pulumi.ResourceOptions) -> TalosImage:
-    return TalosImage(name, {**image_args(settings, Platform.AZURE, arch), "azure": args}, opts)
+def _image(
+    name: str, settings: Settings, arch: Arch, disk: int, args: AzureImageArgs, opts: pulumi.ResourceOptions
+) -> TalosImage:
+    common = image_args(settings, Platform.AZURE, arch)
+    return TalosImage(name, {**common, "system_disk_gb": disk, "azure": args}, opts)
+
+
+def _smallest_disk(settings: Settings, azure: AzureSettings, arch: Arch, region: str | None = None) -> int:
+    """Return the GiB of the smallest system disk among the pools that boot an image."""
+    return min(
+        pool.os_disk_size_gb or DISK_GB
+        for pool in azure.pools
+        if settings.arch_of(pool) is arch and region in (None, azure.location_of(pool))
+    )
 
 
 def _args(

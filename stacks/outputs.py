@@ -20,6 +20,7 @@ class Outputs:
     endpoints: pulumi.Output[Any] | None = None
     cluster_endpoint: pulumi.Output[str] | None = None
     join: pulumi.Output[Any] | None = None
+    ranges: Mapping[str, str] | None = None
     mesh_clients: pulumi.Output[Mapping[str, str]] | None = None
 
     def exports(self) -> dict[str, Any]:
@@ -34,6 +35,7 @@ class Outputs:
             "nextSteps": list(self.next_steps),
             "join": self.join,
             "meshClients": self.mesh_clients,
+            "ranges": self.ranges,
         }
         return {name: value for name, value in named.items() if value is not None}
 

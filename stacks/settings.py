@@ -19,6 +19,7 @@ from hybrid_talos.mesh_plan import Granularity, MeshKind
 from hybrid_talos.node_template import TaintEffect
 from pydantic import ValidationError
 
+from .settings_addresses import with_addresses
 from .settings_aliyun import AliyunPool, AliyunSettings
 from .settings_autoscaler import AutoscalerSettings
 from .settings_azure import AzurePool, AzureSettings
@@ -96,6 +97,8 @@ def load(stack: str, document: Mapping[str, Any], further: Sequence[str] = ()) -
     known = None if problems else stack
     if not isinstance(document, Mapping):
         raise SettingsError([*map(str, problems), f"{KEY}: must be a mapping of keys to values", *further])
+    document, unallotted = with_addresses(document)
+    problems += unallotted
     try:
         # JSON is where pydantic's strict mode lets text stand for an address, a range or a choice.
         tree = Tree.model_validate_json(json.dumps(dict(document), default=str))
@@ -112,6 +115,7 @@ def load(stack: str, document: Mapping[str, Any], further: Sequence[str] = ()) -
         cluster=tree.cluster,
         image=tree.image,
         mesh=tree.mesh,
+        addresses=tree.addresses,
         azure=tree.azure,
         aliyun=tree.aliyun,
         autoscaler=tree.autoscaler,

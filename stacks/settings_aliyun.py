@@ -50,7 +50,7 @@ class AliyunPool(Section):
     ]
     """Name of the pool, which it keeps: for another one add a pool with ranges of its own, then take the old away."""
     zones: Mapping[AliyunZone, Network] = Field(min_length=1)
-    """Range of the pool's vSwitch in each zone, by the zone's id, inside vpcCidr."""
+    """Range of the pool's vSwitch in each zone, by the zone's id, inside vpcCidr; with addresses it may be auto."""
     instance_types: tuple[
         Annotated[str, form(r"ecs\.[a-z0-9-]+\.[a-z0-9-]+", "be an instance type, such as ecs.g7.large")], ...
     ] = Field(min_length=1, max_length=10)
@@ -97,7 +97,7 @@ class AliyunSettings(Section):
     region: AliyunRegion
     """Region of the pools."""
     vpc_cidr: Network
-    """Range of the network of the pools."""
+    """Range of the network of the pools; with addresses it may be left out."""
     pools: tuple[AliyunPool, ...] = Field(min_length=1)
     """The pools."""
     image: AliyunImage = AliyunImage()

@@ -43,7 +43,7 @@ class AzurePool(Section):
     ]
     """Name of the pool, which it keeps: for another one add a pool with ranges of its own, then take the old away."""
     subnet_cidr: Network
-    """Range of the pool's own subnet, inside vnetCidr."""
+    """Range of the pool's own subnet, inside vnetCidr; with addresses it may be left out."""
     vm_size: Annotated[
         str, form(r"(Standard|Basic)_[A-Za-z0-9]+([_-][A-Za-z0-9]+)*", "be a VM size, such as Standard_D2s_v3")
     ]
@@ -100,7 +100,7 @@ class AzureSettings(Section):
     ]
     """Resource group that is made for the pools."""
     vnet_cidr: Network
-    """Range of the network of the pools."""
+    """Range of the network of the pools; with addresses it may be left out."""
     pools: tuple[AzurePool, ...] = Field(min_length=1)
     """The pools."""
     environment: AzureEnvironment = AzureEnvironment.PUBLIC

@@ -16,6 +16,8 @@ from .settings_base import part
 from .settings_cluster import ClusterSettings
 from .settings_tree import Tree
 
+_SUPERNET = "supernet of the clouds' networks"
+
 _Pair = tuple[str, IPv4Network]
 
 
@@ -38,11 +40,14 @@ def claims(tree: Tree) -> list[Claim]:
     if cluster is not None:
         found += _of_cluster(cluster)
         found += _of_location(cluster) if part(cluster, lambda c: c.location) else _of_machines(cluster)
-    found += _of_mesh(tree)
+    supernet = part(tree, lambda t: t.addresses.supernet if t.addresses is not None else None)
+    found += _of_mesh(tree, supernet)
+    if supernet is not None:
+        found.append(Claim(_SUPERNET, supernet, setting="addresses.supernet"))
     if tree.azure is not None:
-        found += _of_networks("Azure", list(_azure(tree.azure)))
+        found += _of_networks("Azure", list(_azure(tree.azure)), supernet)
     if tree.aliyun is not None:
-        found += _of_networks("Alibaba Cloud", list(_aliyun(tree.aliyun)))
+        found += _of_networks("Alibaba Cloud", list(_aliyun(tree.aliyun)), supernet)
     return found
 
 
@@ -75,7 +80,7 @@ def _of_machines(cluster: ClusterSettings) -> Iterator[Claim]:
                 yield Claim(f"machine {name}", IPv4Network(address), setting=f"cluster.{key}[{index}].address")
 
 
-def _of_mesh(tree: Tree) -> Iterator[Claim]:
+def _of_mesh(tree: Tree, supernet: IPv4Network | None) -> Iterator[Claim]:
     mesh = tree.mesh
     if mesh is None:
         return
@@ -91,7 +96,9 @@ def _of_mesh(tree: Tree) -> Iterator[Claim]:
             )
     for name, other in (part(mesh, lambda m: m.locations) or {}).items():
         for index, own in enumerate(part(other, lambda o: o.cidrs) or ()):
-            yield Claim(f"location {name}", own, setting=f"mesh.locations.{name}.cidrs[{index}]")
+            # Networks of clouds that another stack allots out of the same supernet.
+            within = _SUPERNET if supernet is not None and own.subnet_of(supernet) else None
+            yield Claim(f"location {name}", own, within=within, setting=f"mesh.locations.{name}.cidrs[{index}]")
 
 
 def _azure(section: AzureSettings) -> Iterator[_Pool]:
@@ -120,13 +127,14 @@ def _aliyun(section: AliyunSettings) -> Iterator[_Pool]:
         yield _Pool(name, pair, f"{path}.vpcCidr" if pool.vpc_cidr else "aliyun.vpcCidr", subnets)
 
 
-def _of_networks(cloud: str, pools: list[_Pool]) -> Iterator[Claim]:
+def _of_networks(cloud: str, pools: list[_Pool], supernet: IPv4Network | None) -> Iterator[Claim]:
     networks: dict[_Pair, list[_Pool]] = {}
     for pool in pools:
         networks.setdefault(pool.pair, []).append(pool)
     for (region, cidr), members in networks.items():
         owner = f"network of {cloud} in {region} for {', '.join(pool.name for pool in members)}"
-        yield Claim(owner, cidr, setting=members[0].network_path)
+        within = _SUPERNET if supernet is not None and cidr.subnet_of(supernet) else None
+        yield Claim(owner, cidr, within=within, setting=members[0].network_path)
         for pool in members:
             for subnet_owner, path, subnet in pool.subnets:
                 yield Claim(subnet_owner, subnet, within=owner, setting=path)

@@ -7,17 +7,11 @@ from hybrid_talos.arch import Arch
 from hybrid_talos.certificates import certificate
 from hybrid_talos.image_inputs import EnrollKeys, checked_location
 from hybrid_talos.registries import image_reference
-from hybrid_talos.schematic import RENAMED_EXTENSIONS, MetaValue, schematic_yaml
+from hybrid_talos.schematic import MetaValue, schematic_yaml
 from hybrid_talos.schematic import Overlay as SchematicOverlay
 from pydantic import AfterValidator, Field, model_validator
 
 from .settings_base import Section, TrustedUrl, form, trimmed
-
-
-def _extension(value: str) -> str:
-    if value in RENAMED_EXTENSIONS:
-        raise ValueError(f"has a new name: write {RENAMED_EXTENSIONS[value]}")
-    return value
 
 
 def _proxy(value: str) -> str:
@@ -114,11 +108,11 @@ class ImageSettings(Section):
                 r"[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9._-]*",
                 "be vendor/name, such as siderolabs/drbd, without a version",
             ),
-            AfterValidator(_extension),
         ],
         ...,
     ] = ()
-    """System extensions, as vendor/name; their order does not count."""
+    """System extensions, as vendor/name; their order does not count. One that was renamed is asked for by its name of
+    today, with a notice."""
     extra_kernel_args: tuple[
         Annotated[str, form(r"\S+", "be one kernel argument without white space"), AfterValidator(_argument)], ...
     ] = ()

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from hybrid_talos.arch import Arch
 
+from .settings_addresses import Addresses
 from .settings_aliyun import AliyunSettings
 from .settings_autoscaler import AutoscalerSettings
 from .settings_azure import AzurePool, AzureSettings
@@ -26,6 +27,8 @@ class Tree(Section):
     """What the images of the machines are made of."""
     mesh: MeshSettings | None = None
     """The WireGuard mesh between the locations."""
+    addresses: Addresses | None = None
+    """Where the clouds' ranges come from that are left out; without it all are written down."""
     azure: AzureSettings | None = None
     """Worker pools on Azure."""
     aliyun: AliyunSettings | None = None
@@ -57,6 +60,8 @@ class Settings:
     """What the images are made of."""
     mesh: MeshSettings | None
     """The mesh, or None."""
+    addresses: Addresses | None
+    """Where ranges come from that were left out, or None."""
     azure: AzureSettings | None
     """The pools on Azure, or None."""
     aliyun: AliyunSettings | None

@@ -60,7 +60,7 @@ def read_state(text: str) -> StackState:
     """
     try:
         loaded = json.loads(text)
-        resources = [_plain(resource) for resource in loaded["deployment"].get("resources") or []]
+        resources = [plain(resource) for resource in loaded["deployment"].get("resources") or []]
         found = [dict(resource) for resource in resources]
     except StateError:
         raise
@@ -70,17 +70,17 @@ def read_state(text: str) -> StackState:
     return StackState(tuple(found), outputs)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value of the state with its secrets in clear."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if not isinstance(value, dict):
         return value
     if value.get(_SIGNATURE) == _SECRET:
         if "plaintext" not in value:
             raise StateError(f"the state's secrets are encrypted. Next: give what `{HOW}` prints")
-        return _plain(json.loads(value["plaintext"]))
-    return {key: _plain(item) for key, item in value.items()}
+        return plain(json.loads(value["plaintext"]))
+    return {key: plain(item) for key, item in value.items()}
 
 
 def texts(value: Any) -> Iterator[str]:

@@ -12,18 +12,26 @@ if TYPE_CHECKING:
     from .aliyun_image_inputs import AliyunEndpoints, AliyunImageArgs, BootMode
     from .aliyun_worker_pool import AliyunWorkerPool, AliyunWorkerPoolArgs
     from .arch import Arch
+    from .autoscaler_access import (
+        AliyunAutoscalerArgs,
+        AliyunOidcArgs,
+        AzureAutoscalerArgs,
+        AzureManagedIdentityArgs,
+        AzureWorkloadIdentityArgs,
+    )
     from .autoscaler_deployment import AutoscalerDeployment
+    from .autoscaler_options import BalancingArgs, Expander, LimitsArgs, ScaleDownArgs
     from .azure_capacity import CapacityGuardArgs
     from .azure_cloud import AzureEnvironment
     from .azure_image_inputs import AzureEndpoints, AzureImageArgs, AzureImageStore, PrincipalType
     from .azure_sizes import AzureDiskType, EphemeralDisk
     from .azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
     from .cluster_autoscaler import (
-        AliyunAutoscalerArgs,
-        AzureAutoscalerArgs,
+        AutoscalerMonitoringArgs,
+        AutoscalerPodArgs,
         ClusterAutoscaler,
         ClusterAutoscalerArgs,
-        Expander,
+        SampleWorkloadArgs,
     )
     from .cluster_endpoint import EndpointArgs, EndpointKind
     from .cluster_life import ControlPlaneMember
@@ -49,23 +57,29 @@ if TYPE_CHECKING:
     from .talos_image import Platform, TalosImage, TalosImageArgs
 
 _MODULES = {
-    "AliyunAutoscalerArgs": "cluster_autoscaler",
+    "AliyunAutoscalerArgs": "autoscaler_access",
     "AliyunDiskCategory": "aliyun_disk",
     "AliyunEndpoints": "aliyun_image_inputs",
     "AliyunImageArgs": "aliyun_image_inputs",
+    "AliyunOidcArgs": "autoscaler_access",
     "AliyunWorkerPool": "aliyun_worker_pool",
     "AliyunWorkerPoolArgs": "aliyun_worker_pool",
     "AliyunZonePolicy": "aliyun_disk",
     "Arch": "arch",
     "AutoscalerDeployment": "autoscaler_deployment",
-    "AzureAutoscalerArgs": "cluster_autoscaler",
+    "AutoscalerMonitoringArgs": "cluster_autoscaler",
+    "AutoscalerPodArgs": "cluster_autoscaler",
+    "AzureAutoscalerArgs": "autoscaler_access",
     "AzureDiskType": "azure_sizes",
     "AzureEndpoints": "azure_image_inputs",
     "AzureEnvironment": "azure_cloud",
     "AzureImageArgs": "azure_image_inputs",
     "AzureImageStore": "azure_image_inputs",
+    "AzureManagedIdentityArgs": "autoscaler_access",
     "AzureWorkerPool": "azure_worker_pool",
     "AzureWorkerPoolArgs": "azure_worker_pool",
+    "AzureWorkloadIdentityArgs": "autoscaler_access",
+    "BalancingArgs": "autoscaler_options",
     "BondArgs": "machine_links",
     "BondMode": "machine_links",
     "BootMode": "aliyun_image_inputs",
@@ -82,11 +96,12 @@ _MODULES = {
     "EndpointKind": "cluster_endpoint",
     "EnrollKeys": "image_inputs",
     "EphemeralDisk": "azure_sizes",
-    "Expander": "cluster_autoscaler",
+    "Expander": "autoscaler_options",
     "Granularity": "mesh_plan",
     "HAControlPlane": "ha_control_plane",
     "HAControlPlaneArgs": "control_plane_inputs",
     "ImageFileArgs": "image_inputs",
+    "LimitsArgs": "autoscaler_options",
     "LinkArgs": "machine_links",
     "MachineArgs": "machine",
     "MeshKind": "mesh_plan",
@@ -107,6 +122,8 @@ _MODULES = {
     "ProxyArgs": "site",
     "RegistryArgs": "registries",
     "RouteArgs": "machine_links",
+    "SampleWorkloadArgs": "cluster_autoscaler",
+    "ScaleDownArgs": "autoscaler_options",
     "SecureBootArgs": "image_inputs",
     "SiteArgs": "site",
     "SnapshotArgs": "life_inputs",
@@ -130,19 +147,25 @@ __all__ = [
     "AliyunDiskCategory",
     "AliyunEndpoints",
     "AliyunImageArgs",
+    "AliyunOidcArgs",
     "AliyunWorkerPool",
     "AliyunWorkerPoolArgs",
     "AliyunZonePolicy",
     "Arch",
     "AutoscalerDeployment",
+    "AutoscalerMonitoringArgs",
+    "AutoscalerPodArgs",
     "AzureAutoscalerArgs",
     "AzureDiskType",
     "AzureEndpoints",
     "AzureEnvironment",
     "AzureImageArgs",
     "AzureImageStore",
+    "AzureManagedIdentityArgs",
     "AzureWorkerPool",
     "AzureWorkerPoolArgs",
+    "AzureWorkloadIdentityArgs",
+    "BalancingArgs",
     "BondArgs",
     "BondMode",
     "BootMode",
@@ -164,6 +187,7 @@ __all__ = [
     "HAControlPlane",
     "HAControlPlaneArgs",
     "ImageFileArgs",
+    "LimitsArgs",
     "LinkArgs",
     "MachineArgs",
     "MeshKind",
@@ -184,6 +208,8 @@ __all__ = [
     "ProxyArgs",
     "RegistryArgs",
     "RouteArgs",
+    "SampleWorkloadArgs",
+    "ScaleDownArgs",
     "SecureBootArgs",
     "SiteArgs",
     "SnapshotArgs",

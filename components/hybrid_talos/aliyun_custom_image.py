@@ -13,7 +13,7 @@ from pulumi.dynamic import DiffResult
 from . import aliyun_image_cloud as cloud
 from . import aliyun_oss_object as oss_object
 from .aliyun_api import ENDPOINTS, Properties, address_problems
-from .image_source import FOUND, diff_of, pin_problem
+from .image_source import FOUND, diff_of, pin_problem, size_problem
 from .work_provider import WorkError, changed
 
 _KEY = ("region", "image_name")
@@ -105,7 +105,7 @@ def _adopt(props: Properties, image: Any) -> Properties:
         "sha256": tags.get(_TAGS["sha256"], ""),
         "asset": tags.get(_TAGS["asset"], ""),
     }
-    if found["sha256"] and (problem := pin_problem(props, found)):
+    if problem := pin_problem(props, found) or size_problem(props, found):
         raise WorkError(problem)
     missing = {key: value for key, value in props["tags"].items() if tags.get(key) != value}
     if missing:

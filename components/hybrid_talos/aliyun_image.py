@@ -4,7 +4,7 @@
 
 That order holds for a destroy, too, from right to left. The image is kept by the cloud when it leaves the state, so
 that machines go on and pools can go back to it; the retention is what deletes it. Why the import is no
-`alicloud.ecs.ImageImport`: docs/adr/0003-images-that-are-adopted.md.
+`alicloud.ecs.ImageImport`: docs/adr/0004-images-that-are-adopted.md.
 """
 
 import pulumi

@@ -84,7 +84,7 @@ def _same(props: Properties, head: Any) -> Properties | None:
     It is from a run that was killed after its last part. Only the download is done again.
     """
     with open_image(props) as image:
-        qcow2, crc, size = Qcow2(image.unpacked()), Crc64(0), 0
+        qcow2, crc, size = Qcow2(image.unpacked(), image.check_size), Crc64(0), 0
         for chunk in qcow2.chunks():
             crc.update(chunk)
             size += len(chunk)
@@ -96,7 +96,7 @@ def _same(props: Properties, head: Any) -> Properties | None:
 def _upload(client: Any, props: Properties) -> Properties:
     target = {"bucket": props["bucket"], "key": props["key"]}
     with open_image(props) as image:
-        qcow2 = Qcow2(image.unpacked())
+        qcow2 = Qcow2(image.unpacked(), image.check_size)
         parts = _parts(qcow2.chunks())
         # The first part is taken before the upload begins: what is no qcow2 leaves nothing behind.
         first = next(parts)

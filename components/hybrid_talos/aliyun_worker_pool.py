@@ -32,6 +32,8 @@ from .versions import FIRST_TALOS_WITH_ALIBABA, supports_alibaba
 
 GROUP_NAME = 36
 """Characters of the pool's name in the name of its scaling group, which may have 64 with the network's id."""
+DISK_GB = 64
+"""Default size of the machines' system disk in GiB."""
 
 
 class AliyunWorkerPoolArgs(TypedDict):
@@ -109,7 +111,7 @@ class _Shape(PoolShape):
     instance_types: tuple[str, ...] = Field(min_length=1, max_length=10)
     max_size: int = Field(ge=1, le=MOST_MACHINES)
     system_disk_category: AliyunDiskCategory = AliyunDiskCategory.CLOUD_ESSD
-    system_disk_size_gb: int = Field(default=64, ge=20, le=500)
+    system_disk_size_gb: int = Field(default=DISK_GB, ge=20, le=500)
     data_disk_sizes_gb: tuple[Annotated[int, Field(ge=20, le=32768)], ...] = Field(default=(), max_length=16)
     zone_policy: AliyunZonePolicy = AliyunZonePolicy.BALANCE
     # RAM role names: letters, digits, hyphens (alibabacloud.com, CreateRole).

@@ -53,8 +53,8 @@ def azure_command(client_id: str, role: str, scope: str) -> str:
 def azure_rights(
     name: str,
     scope: pulumi.Input[str],
-    client_id: str,
-    principal_id: str | None,
+    client_id: pulumi.Input[str],
+    principal_id: pulumi.Input[str] | None,
     child: pulumi.ResourceOptions,
 ) -> Rights:
     """Declare a role for one resource group and, when ``principal_id`` is given, its assignment."""
@@ -74,12 +74,12 @@ def azure_rights(
         opts=child,
     )
     if principal_id is None:
-        return Rights(
-            pulumi.Output.all(role.id, group).apply(lambda both: azure_command(client_id, both[0], both[1])), (role,)
-        )
+        return Rights(pulumi.Output.all(client_id, role.id, group).apply(lambda all_: azure_command(*all_)), (role,))
     assignment = azure.authorization.RoleAssignment(
         f"{name}-cloud-role-assignment",
-        role_assignment_name=group.apply(lambda path: stable_guid("assignment", path.lower(), name, principal_id)),
+        role_assignment_name=pulumi.Output.all(group, principal_id).apply(
+            lambda both: stable_guid("assignment", both[0].lower(), name, both[1])
+        ),
         principal_id=principal_id,
         # Said outright, or Azure looks the principal up and fails while a new one is not yet known everywhere.
         principal_type="ServicePrincipal",
@@ -88,6 +88,37 @@ def azure_rights(
         opts=child,
     )
     return Rights(pulumi.Output.from_input(""), (role, assignment))
+
+
+def azure_identity(
+    name: str,
+    resource_group_name: pulumi.Input[str],
+    location: str,
+    issuer: str,
+    subject: str,
+    audience: str,
+    child: pulumi.ResourceOptions,
+) -> tuple[azure.managedidentity.UserAssignedIdentity, azure.managedidentity.FederatedIdentityCredential]:
+    """Declare a managed identity that trusts the tokens of one service account of the cluster."""
+    identity = azure.managedidentity.UserAssignedIdentity(
+        f"{name}-cloud-identity",
+        # Named, so that two previews agree; unique within the resource group.
+        resource_name_=f"{name}-autoscaler",
+        resource_group_name=resource_group_name,
+        location=location,
+        opts=child,
+    )
+    credential = azure.managedidentity.FederatedIdentityCredential(
+        f"{name}-cloud-identity-trust",
+        federated_identity_credential_resource_name=f"{name}-autoscaler",
+        resource_name_=identity.name,
+        resource_group_name=resource_group_name,
+        issuer=issuer,
+        subject=subject,
+        audiences=[audience],
+        opts=child,
+    )
+    return identity, credential
 
 
 def aliyun_policy(region: str, groups: Sequence[NodeGroup]) -> str:
@@ -118,6 +149,91 @@ def aliyun_command(policy: str) -> str:
     return f"aliyun ram AttachPolicyToUser --PolicyType Custom --PolicyName {shlex.quote(policy)} --UserName USER"
 
 
+def aliyun_trust(provider_arn: str, issuer: str, subject: str, audience: str) -> str:
+    """Return the trust policy of a role for the tokens of one service account (RAM: SSO by OIDC, RRSA)."""
+    statement = {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRole",
+        "Principal": {"Federated": [provider_arn]},
+        "Condition": {
+            "StringEquals": {"oidc:aud": [audience], "oidc:iss": [issuer], "oidc:sub": [subject]},
+        },
+    }
+    return json.dumps({"Version": "1", "Statement": [statement]}, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class AliyunRole:
+    """A role that was made for tokens of the cluster."""
+
+    provider_arn: pulumi.Input[str]
+    role_arn: pulumi.Output[str]
+    rights: Rights
+
+
+def aliyun_oidc_rights(
+    name: str,
+    policy_name: str,
+    region: str,
+    groups: Sequence[pulumi.Output[NodeGroup]],
+    token: tuple[str, str, str],
+    provider_arn: pulumi.Input[str] | None,
+    fingerprints: Sequence[str],
+    child: pulumi.ResourceOptions,
+) -> AliyunRole:
+    """Declare a role with a policy for the groups; ``token`` is what its tokens say: issuer, subject, audience."""
+    issuer, subject, audience = token
+    made: list[pulumi.Resource] = []
+    if provider_arn is None:
+        provider = alicloud.ims.OidcProvider(
+            f"{name}-cloud-issuer",
+            oidc_provider_name=policy_name,
+            issuer_url=issuer,
+            client_ids=[audience],
+            fingerprints=list(fingerprints),
+            description="The cluster whose service accounts sign in by token.",
+            opts=child,
+        )
+        made.append(provider)
+        provider_arn = provider.arn
+    policy = _aliyun_policy(name, policy_name, region, groups, child)
+    role = alicloud.ram.Role(
+        f"{name}-cloud-role",
+        role_name=policy_name,
+        description="The Cluster Autoscaler of a Talos cluster.",
+        assume_role_policy_document=pulumi.Output.from_input(provider_arn).apply(
+            lambda arn: aliyun_trust(arn, issuer, subject, audience)
+        ),
+        opts=child,
+    )
+    attachment = alicloud.ram.RolePolicyAttachment(
+        f"{name}-cloud-policy-attachment",
+        policy_name=policy.policy_name,
+        policy_type="Custom",
+        role_name=role.role_name,
+        opts=child,
+    )
+    return AliyunRole(provider_arn, role.arn, Rights(pulumi.Output.from_input(""), (*made, role, policy, attachment)))
+
+
+def _aliyun_policy(
+    name: str,
+    policy_name: str,
+    region: str,
+    groups: Sequence[pulumi.Output[NodeGroup]],
+    child: pulumi.ResourceOptions,
+) -> alicloud.ram.Policy:
+    return alicloud.ram.Policy(
+        f"{name}-cloud-policy",
+        policy_name=policy_name,
+        description="What the Cluster Autoscaler of a Talos cluster does with its scaling groups.",
+        policy_document=pulumi.Output.all(*groups).apply(lambda known: aliyun_policy(region, known)),
+        # Every change is a version, of which a policy holds five; without this the sixth change fails.
+        rotate_strategy="DeleteOldestNonDefaultVersionWhenLimitExceeded",
+        opts=child,
+    )
+
+
 def aliyun_rights(
     name: str,
     policy_name: str,
@@ -127,15 +243,7 @@ def aliyun_rights(
     child: pulumi.ResourceOptions,
 ) -> Rights:
     """Declare a RAM policy for the groups and, when ``user_name`` is given, its attachment."""
-    policy = alicloud.ram.Policy(
-        f"{name}-cloud-policy",
-        policy_name=policy_name,
-        description="What the Cluster Autoscaler of a Talos cluster does with its scaling groups.",
-        policy_document=pulumi.Output.all(*groups).apply(lambda known: aliyun_policy(region, known)),
-        # Every change is a version, of which a policy holds five; without this the sixth change fails.
-        rotate_strategy="DeleteOldestNonDefaultVersionWhenLimitExceeded",
-        opts=child,
-    )
+    policy = _aliyun_policy(name, policy_name, region, groups, child)
     if user_name is None:
         return Rights(policy.policy_name.apply(lambda known: aliyun_command(str(known))), (policy,))
     attachment = alicloud.ram.UserPolicyAttachment(

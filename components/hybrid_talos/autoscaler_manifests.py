@@ -5,14 +5,16 @@ Facts: kubernetes/autoscaler `cluster-autoscaler/`, tag 1.36.1: chart `templates
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from ._contract import BadInputs
+from .autoscaler_flags import rendered
 from .manifests import (
     KUBE_SYSTEM,
     after,
@@ -36,6 +38,26 @@ CREDENTIALS_ANNOTATION = "hybrid-talos.dev/credentials"
 _NONROOT = 65532  # user of the image's base, gcr.io/distroless/static:nonroot
 
 
+PRIORITY_MAP = "cluster-autoscaler-priority-expander"
+"""Name of the ConfigMap with priorities: fixed in the autoscaler (`expander/priority/priority.go`)."""
+
+TOKEN_FOLDER = "/var/run/secrets/hybrid-talos.dev/cloud"
+"""Where the token for the cloud lies in the pod."""
+
+TOKEN_FILE = f"{TOKEN_FOLDER}/token"
+
+
+@dataclass(frozen=True)
+class PodChoices:
+    """How the pod runs, as far as a user may choose."""
+
+    replicas: int = 1
+    priority_class: str = "system-cluster-critical"
+    cpu_request: str = "100m"
+    memory_request: str = "300Mi"
+    memory_limit: str = "1Gi"
+
+
 @dataclass(frozen=True)
 class Autoscaler:
     """One autoscaler: how it is named and what it runs with."""
@@ -48,7 +70,19 @@ class Autoscaler:
     environment: Mapping[str, pulumi.Input[str]]
     """Plain environment."""
     credentials: Mapping[str, pulumi.Input[str]]
-    """Environment that comes from the Secret, by the variable's name."""
+    """Environment that comes from the Secret, by the variable's name; none without a secret."""
+    lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Flags that come once for each value."""
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    """By the key of a group: the higher, the earlier it grows."""
+    token_audience: str | None = None
+    """For whom the token is that it signs in to the cloud with, without a secret."""
+    pod: PodChoices = PodChoices()
+
+    @property
+    def namespace(self) -> str:
+        """Namespace that it runs in: with priorities its own, since their ConfigMap has one name for all."""
+        return self.stem if self.priorities else KUBE_SYSTEM
 
     @property
     def status_map(self) -> str:
@@ -100,6 +134,13 @@ def cluster_rules() -> list[dict[str, Any]]:
 
 def namespaced_rules(autoscaler: Autoscaler) -> list[dict[str, Any]]:
     """Return what the autoscaler may do in its own namespace: its lease and its status."""
+    priorities = {
+        "api_groups": [""],
+        "resources": ["configmaps"],
+        "resource_names": [PRIORITY_MAP],
+        # Listed and watched above; never written.
+        "verbs": ["get"],
+    }
     return [
         {"api_groups": [""], "resources": ["configmaps"], "verbs": ["create", "list", "watch"]},
         {
@@ -108,6 +149,7 @@ def namespaced_rules(autoscaler: Autoscaler) -> list[dict[str, Any]]:
             "resource_names": [autoscaler.status_map],
             "verbs": ["delete", "get", "update"],
         },
+        *([priorities] if autoscaler.priorities else []),
         {"api_groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
         {
             "api_groups": ["coordination.k8s.io"],
@@ -174,50 +216,90 @@ def fingerprint(stem: str, values: Sequence[str]) -> str:
     return hashlib.pbkdf2_hmac("sha256", joined, f"hybrid-talos/{stem}".encode(), 50_000, dklen=6).hex()
 
 
-def _pod(autoscaler: Autoscaler, nodes: Sequence[pulumi.Input[str]]) -> dict[str, Any]:
+def priorities_text(priorities: Mapping[str, int], names: Mapping[str, str]) -> str:
+    """Return the ConfigMap's text: for each number, patterns that match the whole name of one group each."""
+    by_number: dict[int, list[str]] = {}
+    for key, number in priorities.items():
+        by_number.setdefault(number, []).append(f"^{re.escape(names[key])}$")
+    lines: list[str] = []
+    for number in sorted(by_number, reverse=True):
+        # A number as key: in quotes it would be text, which the autoscaler does not read.
+        lines.append(f"{number}:")
+        lines += [f"  - '{pattern}'" for pattern in sorted(by_number[number])]
+    return "\n".join(lines) + "\n"
+
+
+def _token_volume(audience: str) -> dict[str, Any]:
+    token = {"audience": audience, "expiration_seconds": 3600, "path": TOKEN_FILE.rsplit("/", 1)[1]}
+    return {
+        "name": "cloud-token",
+        "projected": {"default_mode": 0o440, "sources": [{"service_account_token": token}]},
+    }
+
+
+def _pod(autoscaler: Autoscaler, nodes: Sequence[pulumi.Input[str]], selector: dict[str, str]) -> dict[str, Any]:
     plain = [{"name": key, "value": value} for key, value in sorted(autoscaler.environment.items())]
     secret = [
         {"name": key, "value_from": {"secret_key_ref": {"name": autoscaler.stem, "key": key}}}
         for key in sorted(autoscaler.credentials)
     ]
     probe = {"http_get": {"path": "/health-check", "port": PORT}}
-    return {
+    chosen = autoscaler.pod
+    container = {
+        "name": "cluster-autoscaler",
+        "image": autoscaler.image,
+        "command": ["./cluster-autoscaler"],
+        "args": [
+            f"--cloud-provider={autoscaler.cloud_provider}",
+            f"--namespace={autoscaler.namespace}",
+            # Each autoscaler of a cluster has its own; with the default they would take turns.
+            f"--leader-elect-resource-name={autoscaler.stem}",
+            f"--status-config-map-name={autoscaler.status_map}",
+            *rendered(autoscaler.flags, autoscaler.lists),
+            *nodes,
+        ],
+        "env": [*plain, *secret],
+        "ports": [{"name": "metrics", "container_port": PORT, "protocol": "TCP"}],
+        # A first list of the cloud's groups may take a while; it is unhealthy only when its loop stands still.
+        "liveness_probe": {**probe, "initial_delay_seconds": 60, "period_seconds": 30, "failure_threshold": 5},
+        "readiness_probe": {**probe, "period_seconds": 10},
+        "resources": {
+            "requests": {"cpu": chosen.cpu_request, "memory": chosen.memory_request},
+            "limits": {"memory": chosen.memory_limit},
+        },
+        "security_context": restricted_container(),
+    }
+    spec: dict[str, Any] = {
         "service_account_name": autoscaler.stem,
-        "priority_class_name": "system-cluster-critical",
+        "priority_class_name": chosen.priority_class,
         # Never on a machine that it might take away.
         "affinity": control_plane_affinity(),
         "tolerations": control_plane_tolerations(),
         "security_context": restricted_pod(_NONROOT),
-        "containers": [
-            {
-                "name": "cluster-autoscaler",
-                "image": autoscaler.image,
-                "command": ["./cluster-autoscaler"],
-                "args": [
-                    f"--cloud-provider={autoscaler.cloud_provider}",
-                    f"--namespace={KUBE_SYSTEM}",
-                    # Each autoscaler of a cluster has its own; with the default they would take turns.
-                    f"--leader-elect-resource-name={autoscaler.stem}",
-                    f"--status-config-map-name={autoscaler.status_map}",
-                    *(f"--{key}={value}" for key, value in sorted(autoscaler.flags.items())),
-                    *nodes,
-                ],
-                "env": [*plain, *secret],
-                "ports": [{"name": "metrics", "container_port": PORT, "protocol": "TCP"}],
-                # A first list of the cloud's groups may take a while; it is unhealthy only when its loop stands still.
-                "liveness_probe": {**probe, "initial_delay_seconds": 60, "period_seconds": 30, "failure_threshold": 5},
-                "readiness_probe": {**probe, "period_seconds": 10},
-                "resources": {"requests": {"cpu": "100m", "memory": "300Mi"}, "limits": {"memory": "1Gi"}},
-                "security_context": restricted_container(),
-            }
-        ],
+        "containers": [container],
     }
+    if autoscaler.token_audience is not None:
+        container["volume_mounts"] = [{"name": "cloud-token", "mount_path": TOKEN_FOLDER, "read_only": True}]
+        spec["volumes"] = [_token_volume(autoscaler.token_audience)]
+        # The token's file is root's; the group lets the autoscaler's user read it.
+        spec["security_context"] = {**spec["security_context"], "fs_group": _NONROOT}
+    if chosen.replicas > 1:
+        spec["topology_spread_constraints"] = [
+            {
+                "max_skew": 1,
+                "topology_key": "kubernetes.io/hostname",
+                # On one control plane that is left, a second one waits rather than keeping a drain from ending.
+                "when_unsatisfiable": "DoNotSchedule",
+                "label_selector": {"match_labels": selector},
+            }
+        ]
+    return spec
 
 
 def deploy_autoscaler(
     name: str,
     autoscaler: Autoscaler,
-    groups: Sequence[pulumi.Output[NodeGroup]],
+    groups: Mapping[str, pulumi.Output[NodeGroup]],
     child: pulumi.ResourceOptions,
     rights: Sequence[pulumi.Resource],
 ) -> kubernetes.apps.v1.Deployment:
@@ -225,10 +307,23 @@ def deploy_autoscaler(
     stem = autoscaler.stem
     selector = labels("cluster-autoscaler", stem)
     cluster_wide = {"name": stem, "labels": managed(selector)}
-    inside = {**cluster_wide, "namespace": KUBE_SYSTEM}
-    subject = {"kind": "ServiceAccount", "name": stem, "namespace": KUBE_SYSTEM}
+    inside = {**cluster_wide, "namespace": autoscaler.namespace}
+    subject = {"kind": "ServiceAccount", "name": stem, "namespace": autoscaler.namespace}
     group = "rbac.authorization.k8s.io"
 
+    needed: list[pulumi.Resource] = []
+    if autoscaler.priorities:
+        space = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={
+                **cluster_wide,
+                "labels": {**managed(selector), "pod-security.kubernetes.io/enforce": "restricted"},
+            },
+            opts=child,
+        )
+        needed.append(_priorities(name, autoscaler, groups, inside, after(child, space)))
+        # What lies in a namespace comes after it, and goes before it.
+        child = after(child, space)
     account = kubernetes.core.v1.ServiceAccount(f"{name}-account", metadata=inside, opts=child)
     cluster_role = kubernetes.rbac.v1.ClusterRole(
         f"{name}-cluster-role", metadata=cluster_wide, rules=cluster_rules(), opts=child
@@ -248,17 +343,12 @@ def deploy_autoscaler(
         subjects=[subject],
         opts=after(child, role),  # as above
     )
-    secret = kubernetes.core.v1.Secret(
-        f"{name}-credentials",
-        metadata=inside,
-        type="Opaque",
-        # As text: the API server encodes it, once.
-        string_data={key: pulumi.Output.secret(value) for key, value in autoscaler.credentials.items()},
-        opts=child,
-    )
-    values: pulumi.Output[list[str]] = pulumi.Output.all(*autoscaler.credentials.values())
-    kept: pulumi.Output[list[str]] = pulumi.Output.secret(values)
-    mark = kept.apply(lambda known: fingerprint(stem, known))
+    annotations: dict[str, pulumi.Input[str]] = {}
+    if autoscaler.credentials:
+        needed.append(_secret(name, autoscaler, inside, child))
+        values: pulumi.Output[list[str]] = pulumi.Output.all(*autoscaler.credentials.values())
+        kept: pulumi.Output[list[str]] = pulumi.Output.secret(values)
+        annotations[CREDENTIALS_ANNOTATION] = kept.apply(lambda known: fingerprint(stem, known))
     kubernetes.policy.v1.PodDisruptionBudget(
         f"{name}-budget",
         metadata=inside,
@@ -270,14 +360,44 @@ def deploy_autoscaler(
         f"{name}-deployment",
         metadata=inside,
         spec={
-            "replicas": 1,
+            "replicas": autoscaler.pod.replicas,
             "selector": {"match_labels": selector},
             "template": {
-                "metadata": {"labels": managed(selector), "annotations": {CREDENTIALS_ANNOTATION: mark}},
-                "spec": cast(Any, _pod(autoscaler, [one.apply(nodes_flag) for one in groups])),
+                "metadata": {"labels": managed(selector), **({"annotations": annotations} if annotations else {})},
+                "spec": cast(Any, _pod(autoscaler, [one.apply(nodes_flag) for one in groups.values()], selector)),
             },
         },
         # Without its rights, here and in the cloud, it ends at once. It names its groups as outputs of the pools, so it
         # comes after them and goes before them. Never deleted_with anything, or it would go on making machines.
-        opts=after(child, account, cluster_binding, binding, secret, *rights),
+        opts=after(child, account, cluster_binding, binding, *needed, *rights),
+    )
+
+
+def _secret(
+    name: str, autoscaler: Autoscaler, metadata: Mapping[str, Any], opts: pulumi.ResourceOptions
+) -> kubernetes.core.v1.Secret:
+    return kubernetes.core.v1.Secret(
+        f"{name}-credentials",
+        metadata=cast(Any, metadata),
+        type="Opaque",
+        # As text: the API server encodes it, once.
+        string_data={key: pulumi.Output.secret(value) for key, value in autoscaler.credentials.items()},
+        opts=opts,
+    )
+
+
+def _priorities(
+    name: str,
+    autoscaler: Autoscaler,
+    groups: Mapping[str, pulumi.Output[NodeGroup]],
+    metadata: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+) -> kubernetes.core.v1.ConfigMap:
+    names = pulumi.Output.all(**{key: group.apply(lambda one: str(one["name"])) for key, group in groups.items()})
+    # It reads the map anew whenever it decides, so that a change needs no new pod.
+    return kubernetes.core.v1.ConfigMap(
+        f"{name}-priorities",
+        metadata={**cast(Any, metadata), "name": PRIORITY_MAP},
+        data={"priorities": names.apply(lambda known: priorities_text(autoscaler.priorities, known))},
+        opts=opts,
     )

@@ -16,6 +16,7 @@ from pulumi.dynamic import DiffResult
 from .azure_resource_manager import (
     GALLERIES,
     MADE_TAG,
+    OWNER_TAG,
     Properties,
     arm_errors,
     check_address,
@@ -23,6 +24,7 @@ from .azure_resource_manager import (
     found,
     has_tags,
     listed,
+    not_ours,
     parse_id,
     settled,
     state_of,
@@ -62,11 +64,8 @@ def create(props: Properties) -> tuple[str, Properties]:
             version = None
         if version is None:
             version = gallery.make()
-        elif not has_tags(version, {key: props["tags"][key] for key in _CONTENT}):
-            raise WorkError(
-                f"{gallery.where} exists, but was not made of this content by Hybrid Talos; delete it, or give the "
-                "component another name"
-            )
+        elif not has_tags(version, content := {key: props["tags"][key] for key in _CONTENT}):
+            raise WorkError(not_ours(gallery.where, content))
         else:
             version = gallery.adjusted(version)
         return version["id"], {**props, "image_id": version["id"]}
@@ -149,6 +148,10 @@ class _Gallery:
             self.client.gallery_images.begin_create_or_update(group, gallery, name, wanted, **GALLERIES).result()
         elif other := [key for key, value in kind.items() if there["properties"].get(key) != value]:
             raise WorkError(f"image definition {name} in gallery {gallery} exists with another {other[0]}; delete it")
+        elif not has_tags(there, owner := {OWNER_TAG: props["tags"][OWNER_TAG]}):
+            # A person made it. From now on it is the retention's, as what is in it.
+            tags = {**(there.get("tags") or {}), **owner}
+            self.client.gallery_images.begin_update(group, gallery, name, {"tags": tags}, **GALLERIES).result()
 
     def version(self) -> Properties | None:
         """Return the version as Azure has it."""

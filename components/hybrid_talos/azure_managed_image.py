@@ -30,6 +30,7 @@ from .azure_resource_manager import (
     compute_client,
     found,
     has_tags,
+    not_ours,
     settled,
     state_of,
     wait,
@@ -83,6 +84,7 @@ def create(props: Properties) -> tuple[str, Properties]:
             image = None
         if image is not None:
             made.verify_content(image)
+            image = made.tagged(image)
         else:
             image = made.make()
         made.discard_disk()
@@ -104,9 +106,7 @@ def update(_olds: Properties, news: Properties) -> Properties:
         image = made.image()
         if image is None:
             raise WorkError(f"{made.where} is gone; run `pulumi up` with --refresh")
-        tags = {**(image.get("tags") or {}), **news["tags"]}
-        made.client.images.begin_update(*made.path, {"tags": tags}, **MACHINES).result()
-        return {**news, **_found(image)}
+        return {**news, **_found(made.tagged(image))}
 
 
 def delete(props: Properties) -> None:
@@ -166,13 +166,18 @@ class _Made:
 
     def verify_content(self, image: Properties) -> None:
         """Raise WorkError unless the image is of the content that is wanted."""
-        if not has_tags(image, {key: self._props["tags"][key] for key in _CONTENT}):
-            raise WorkError(
-                f"{self.where} exists, but was not made of this content by Hybrid Talos; delete it, or give the "
-                "component another name"
-            )
+        if not has_tags(image, content := {key: self._props["tags"][key] for key in _CONTENT}):
+            raise WorkError(not_ours(self.where, content))
         if problem := pin_problem(self._props, _found(image)):
             raise WorkError(problem)
+
+    def tagged(self, image: Properties) -> Properties:
+        """Return the image with the tags that are wanted, beside those that it has."""
+        if has_tags(image, self._props["tags"]):
+            return image
+        tags = {**(image.get("tags") or {}), **self._props["tags"]}
+        self.client.images.begin_update(*self.path, {"tags": tags}, **MACHINES).result()
+        return {**image, "tags": tags}
 
     def make(self) -> Properties:
         """Make the image of the disk, which is filled first unless an earlier run did it to the end."""
@@ -228,6 +233,7 @@ class _Made:
     def _fill(self, image: Image, size: int | None) -> Properties:
         if size is None or size < SMALLEST_VHD or size % MIB != SECTOR:
             raise _OtherSize
+        image.check_size(size - SECTOR)
         vhd = vhd_of(image)
         pages = vhd.pages()
         # The first page is taken before the disk is made: what is no image at all leaves nothing behind.

@@ -25,7 +25,7 @@ from pulumi.dynamic import DiffResult
 from .azure_blob_client import blob_client, blob_errors, check_endpoint, nothing_when_gone, wait_for_role
 from .blob_lease import held, take_away
 from .disk_image import GIB, SECTOR, Page
-from .image_source import FOUND, Properties, diff_of, open_image, pin_problem, vhd_of
+from .image_source import FOUND, Properties, diff_of, open_image, pin_problem, size_problem, vhd_of
 from .image_stream import ImageError, Interrupted
 from .page_writer import Checkpoint, SourceChanged, write_pages
 from .schematic import schematic_id
@@ -54,10 +54,10 @@ def create(props: Properties) -> tuple[str, Properties]:
             metadata = _metadata(blob)
             if metadata.get("state") != "complete":
                 metadata = _upload(blob, props)
-            elif problem := pin_problem(props, metadata):
+            found = _found(blob, metadata)
+            if problem := pin_problem(props, found) or size_problem(props, found):
                 raise WorkError(problem)
             blob.set_blob_metadata({**metadata, **claim})
-            found = _found(blob, metadata)
     return "/".join(props[key] for key in _KEY), {**props, **found, **claim}
 
 

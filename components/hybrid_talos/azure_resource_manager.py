@@ -6,7 +6,7 @@ not. API versions are those that provider uses, since national clouds learn of n
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -90,6 +90,15 @@ def listed(call: Any, *arguments: Any, **options: Any) -> list[Properties]:
 def state_of(item: Properties) -> str:
     """Return the provisioning state, such as `Succeeded`."""
     return str((item.get("properties") or {}).get("provisioningState", ""))
+
+
+def not_ours(where: str, tags: Mapping[str, str]) -> str:
+    """Return what to say of an image that is there and was not made for the component of this content."""
+    pairs = ", ".join(f"{key}={value}" for key, value in tags.items())
+    return (
+        f"{where} exists, but was not made of this content by Hybrid Talos; delete it, give the component another "
+        f"name, or tag it {pairs} if it is to be taken over"
+    )
 
 
 def has_tags(item: Properties, tags: Properties) -> bool:

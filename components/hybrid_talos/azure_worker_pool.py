@@ -91,8 +91,8 @@ class AzureWorkerPoolArgs(TypedDict):
     """Keep the machines' disk on their host: faster and free of charge, and gone with the machine. Default: a managed
     disk."""
     secure_boot: NotRequired[bool]
-    """Whether the machines boot with Secure Boot and a virtual TPM (Trusted Launch): `image_id` must then be an image for
-    it, of a TalosImage with `secure_boot`. Default: false."""
+    """Whether the machines boot with Secure Boot and a virtual TPM (Trusted Launch): `image_id` must then be an image
+    for it, of a TalosImage with `secure_boot`. Default: false."""
     accelerated_networking: NotRequired[bool]
     """Whether the machines' network bypasses the host. Default: false."""
     talos_api_allowed_cidrs: NotRequired[Sequence[str]]

@@ -1,73 +1,73 @@
 """The Cluster Autoscaler for the pools of one cloud."""
 
 import re
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, NotRequired, TypedDict
 
 import pulumi
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from . import cozystack_package
 from ._contract import Shape, check
+from .autoscaler_access import (
+    Access,
+    Aliyun,
+    AliyunAutoscalerArgs,
+    Azure,
+    AzureAutoscalerArgs,
+    Text,
+    aliyun_access,
+    azure_access,
+)
 from .autoscaler_deployment import AutoscalerDeployment
-from .autoscaler_identity import Rights, aliyun_rights, azure_rights
-from .autoscaler_manifests import REPOSITORY, Autoscaler, deploy_autoscaler, read_group, trimmed
-from .manifests import object_base
+from .autoscaler_flags import flag_problems, missing_problems, split
+from .autoscaler_identity import Rights
+from .autoscaler_manifests import REPOSITORY, Autoscaler, PodChoices, deploy_autoscaler, read_group
+from .autoscaler_options import INSTEAD, BalancingArgs, Expander, LimitsArgs, Options, ScaleDownArgs
+from .autoscaler_watch import watch_autoscaler
+from .manifests import KUBE_SYSTEM, object_base
 from .node_group import NodeGroup
+from .node_template import POOL_LABEL, TEMPLATE_LABEL
+from .sample_workload import PAUSE, sample_workload
 from .versions import autoscaler_tag, minor, text
 
 
-class Expander(StrEnum):
-    """Which group grows when several could."""
+class AutoscalerPodArgs(TypedDict):
+    """How the autoscaler's pod runs. What is absent keeps its default."""
 
-    RANDOM = "random"
-    """Any of them."""
-    MOST_PODS = "most-pods"
-    """The one in which most waiting pods find room."""
-    LEAST_WASTE = "least-waste"
-    """The one that leaves least CPU idle, then least memory."""
-    LEAST_NODES = "least-nodes"
-    """The one that needs the fewest new machines."""
-
-
-class AzureAutoscalerArgs(TypedDict):
-    """Where the autoscaler finds its scale sets on Azure, and as whom."""
-
-    subscription_id: str
-    """Subscription of the scale sets."""
-    tenant_id: str
-    """Tenant of the application that the autoscaler signs in as."""
-    resource_group_name: pulumi.Input[str]
-    """Resource group of the scale sets; all of them lie in one."""
-    resource_group_id: pulumi.Input[str]
-    """Id of that resource group: `/subscriptions/.../resourceGroups/...`. The role is for it alone."""
-    location: str
-    """Region of the scale sets, such as `westeurope`."""
-    client_id: str
-    """Application (client) id that the autoscaler signs in as."""
-    client_secret: pulumi.Input[str]
-    """Secret of that application. Treated as a secret."""
-    principal_id: NotRequired[str]
-    """Object id of the application's service principal. With it the role is assigned; without it the role is made
-    and `role_command` says how to assign it."""
+    replicas: NotRequired[int]
+    """Pods, of which one leads, 1 to 3, each on a control plane of its own. Default 1."""
+    priority_class: NotRequired[str]
+    """Priority class. Default `system-cluster-critical`."""
+    cpu_request: NotRequired[str]
+    """CPU that is kept free for it, as a Kubernetes quantity. Default `100m`."""
+    memory_request: NotRequired[str]
+    """Memory that is kept free for it, as a Kubernetes quantity. Default `300Mi`."""
+    memory_limit: NotRequired[str]
+    """Memory above which it is ended, as a Kubernetes quantity. Default `1Gi`, enough for about a thousand nodes."""
 
 
-class AliyunAutoscalerArgs(TypedDict):
-    """Where the autoscaler finds its scaling groups on Alibaba Cloud, and as whom."""
+class AutoscalerMonitoringArgs(TypedDict):
+    """What Prometheus' operator is told of the autoscaler."""
 
-    region: str
-    """Region of the scaling groups, such as `cn-hangzhou`."""
-    access_key_id: str
-    """Id of the access key that the autoscaler signs in with."""
-    access_key_secret: pulumi.Input[str]
-    """Secret of that access key. Treated as a secret."""
-    user_name: NotRequired[str]
-    """RAM user of that access key. With it the policy is attached; without it the policy is made and `role_command`
-    says how to attach it."""
-    policy_name: NotRequired[str]
-    """Name of the RAM policy, unique in the account: letters, digits and hyphens. Default: the component's name."""
+    labels: NotRequired[Mapping[str, str]]
+    """Labels of the ServiceMonitor and the PrometheusRule, by which a Prometheus picks its own."""
+
+
+class SampleWorkloadArgs(TypedDict):
+    """A workload that needs new machines of one group, to see them come and, once it is taken away, go."""
+
+    node_group: str
+    """Key of that group in `node_groups`."""
+    replicas: NotRequired[int]
+    """Machines that it needs: one for each pod, 1 to 10. Default 1."""
+    cpu: NotRequired[str]
+    """CPU of each pod, as a Kubernetes quantity; must fit on an empty machine. Default `500m`."""
+    memory: NotRequired[str]
+    """Memory of each pod, as a Kubernetes quantity. Default `256Mi`."""
+    image: NotRequired[str]
+    """Image that does nothing. Default: Kubernetes' own pause image."""
 
 
 class ClusterAutoscalerArgs(TypedDict):
@@ -85,8 +85,14 @@ class ClusterAutoscalerArgs(TypedDict):
     """As manifests of this component, or as a package of Cozystack, which has one for Azure. Default manifests."""
     image: NotRequired[str]
     """Image of the autoscaler. Default: the newest known one for the Kubernetes version, from registry.k8s.io."""
+    image_repository: NotRequired[str]
+    """Where the image lies, without a tag, such as a mirror's `mirror.example.com/autoscaling/cluster-autoscaler`; the
+    tag still follows the Kubernetes version. Not together with `image`."""
     expander: NotRequired[Expander]
-    """Which group grows when several could. Default: the autoscaler's own, `least-waste`."""
+    """Which group grows when several could. Default: the autoscaler's own, `least-waste`, and `random` before 1.33."""
+    priorities: NotRequired[Mapping[str, int]]
+    """With the expander `priority`: a number, 0 or more, for each key of `node_groups`; the highest grows first. The
+    autoscaler then gets a namespace of its own, since it reads them from a ConfigMap with a fixed name."""
     max_node_provision_minutes: NotRequired[int]
     """Minutes after which a machine that has not become a node is given up, 15 or more: it has to boot, join the mesh
     and get its provider id. Default 20."""
@@ -99,103 +105,138 @@ class ClusterAutoscalerArgs(TypedDict):
     one cluster, a delay makes this one the second choice."""
     balance_similar_node_groups: NotRequired[bool]
     """Whether groups with equal labels and sizes grow evenly. Default false."""
+    scale_down: NotRequired[ScaleDownArgs]
+    """When machines go, in detail."""
+    balancing: NotRequired[BalancingArgs]
+    """Which groups count as equal, with `balance_similar_node_groups`."""
+    limits: NotRequired[LimitsArgs]
+    """Bounds of the whole cluster."""
+    startup_taints: NotRequired[Sequence[str]]
+    """Keys of taints that a new node loses by itself, so that it is neither ready nor unsuitable while it has them."""
+    status_taints: NotRequired[Sequence[str]]
+    """Keys of taints that come and go with the state of a node, and are no part of what its pool is like."""
+    scan_interval_seconds: NotRequired[int]
+    """Seconds between two looks at the cluster, 5 to 3600. The autoscaler's own: 10."""
+    expendable_pods_priority_cutoff: NotRequired[int]
+    """Pods of a lower priority neither make machines nor keep them. The autoscaler's own: -10."""
+    extra_args: NotRequired[Mapping[str, str]]
+    """Further flags without their dashes, such as `max-pod-eviction-time: 5m`. Each is checked against the flags of
+    this version and the form of its value; several values of one flag have commas between them."""
+    pod: NotRequired[AutoscalerPodArgs]
+    """How its pod runs."""
+    monitoring: NotRequired[AutoscalerMonitoringArgs]
+    """Have Prometheus watch it. The definitions of its operator (ServiceMonitor, PrometheusRule) must be in the
+    cluster: the preview fails where they are not."""
+    sample_workload: NotRequired[SampleWorkloadArgs]
+    """A workload to try it with."""
     log_level: NotRequired[int]
     """How much it writes to its log, 0 to 10. Default 4, which says for each pod why nothing was scaled."""
 
 
 _PROVIDERS = {"azure": "azure", "aliyun": "alicloud"}
 
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value or re.search(r"\s", value):
-        raise ValueError("must be text without white space")
-    return value
+_Quantity = Annotated[str, Field(pattern=r"^[1-9]\d{0,9}(m|Ki|Mi|Gi)?$")]
 
 
-_Text = Annotated[str, BeforeValidator(_text)]
+class _Pod(Shape):
+    replicas: int = Field(default=1, ge=1, le=3)
+    priority_class: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")] = "system-cluster-critical"
+    cpu_request: _Quantity = "100m"
+    memory_request: _Quantity = "300Mi"
+    memory_limit: _Quantity = "1Gi"
 
 
-class _Azure(Shape):
-    subscription_id: _Text
-    tenant_id: _Text
-    resource_group_name: Any
-    resource_group_id: Any
-    location: _Text
-    client_id: _Text
-    client_secret: Any
-    principal_id: _Text | None = None
+class _Monitoring(Shape):
+    labels: Mapping[str, str] = Field(default_factory=dict)
 
 
-class _Aliyun(Shape):
-    region: _Text
-    access_key_id: _Text
-    access_key_secret: Any
-    user_name: _Text | None = None
-    policy_name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]{1,128}$")
+class _Sample(Shape):
+    node_group: str
+    replicas: int = Field(default=1, ge=1, le=10)
+    cpu: _Quantity = "500m"
+    memory: _Quantity = "256Mi"
+    image: Text = PAUSE
 
 
-class _Shape(Shape):
+class _Shape(Options):
     kubernetes_version: str
-    node_groups: Mapping[_Text, Any] = Field(min_length=1)
-    azure: _Azure | None = None
-    aliyun: _Aliyun | None = None
+    node_groups: Mapping[Text, Any] = Field(min_length=1)
+    azure: Azure | None = None
+    aliyun: Aliyun | None = None
     deployment: AutoscalerDeployment = AutoscalerDeployment.MANIFESTS
-    image: _Text | None = None
-    expander: Expander | None = None
-    max_node_provision_minutes: int = Field(default=20, ge=15)
-    scale_down_unneeded_minutes: int | None = Field(default=None, ge=1)
-    scale_down_utilization_threshold: float | None = Field(default=None, ge=0, le=1)
-    new_pod_scale_up_delay_seconds: int | None = Field(default=None, ge=0)
-    balance_similar_node_groups: bool = False
-    log_level: int = Field(default=4, ge=0, le=10)
+    image: Text | None = None
+    image_repository: Annotated[str, Field(pattern=r"^[^\s:@]+(:\d+)?(/[^\s:@]+)+$")] | None = None
+    pod: _Pod = _Pod()
+    monitoring: _Monitoring | None = None
+    sample_workload: _Sample | None = None
 
     @model_validator(mode="after")
-    def _one_cloud_and_matching_versions(self) -> "_Shape":
+    def _fits_together(self) -> "_Shape":
         found = []
         if (self.azure is None) == (self.aliyun is None):
             found.append("exactly one of azure and aliyun must be given")
-        package = self.deployment is AutoscalerDeployment.COZYSTACK_PACKAGE
-        if package and self.aliyun is not None:
-            found.append("deployment: Cozystack has no package for Alibaba Cloud; use manifests")
-        if package and self.image is not None and not re.fullmatch(r"[^@]+:[\w.-]+", self.image):
-            found.append("image: Cozystack's chart needs an image with a tag and no digest")
-        kubernetes = minor(self.kubernetes_version)
-        tag = re.search(r":v?(\d+\.\d+)[^/]*$", self.image) if self.image else None
-        if tag and tag[1] != text(kubernetes):
-            found.append(
-                f"image: its version {tag[1]} is not the minor version of Kubernetes, {text(kubernetes)}; "
-                "other pairs are not tested upstream"
-            )
-        if self.image is None:
-            autoscaler_tag(self.kubernetes_version)
+        found += self.option_problems(self.node_groups)
+        found += self._image_problems()
+        if self.deployment is AutoscalerDeployment.COZYSTACK_PACKAGE:
+            found += self._package_problems()
+        if self.sample_workload is not None and self.sample_workload.node_group not in self.node_groups:
+            found.append("sample_workload: node_group is none of node_groups")
+        version = minor(self.kubernetes_version)
+        found += missing_problems([*self.flags(), *self.lists(())], version)
+        found += flag_problems(self.extra_args, version, INSTEAD)
         if found:
             raise ValueError("; ".join(found))
         return self
+
+    def _image_problems(self) -> list[str]:
+        if self.image is None:
+            # Raises what a user should read when there is none.
+            autoscaler_tag(self.kubernetes_version)
+            return []
+        if self.image_repository is not None:
+            return ["image_repository: is of no use with image, which names its own: remove one of them"]
+        kubernetes = text(minor(self.kubernetes_version))
+        tag = re.search(r":v?(\d+\.\d+)[^/]*$", self.image)
+        if tag and tag[1] != kubernetes:
+            return [
+                f"image: its version {tag[1]} is not the minor version of Kubernetes, {kubernetes}; "
+                "other pairs are not tested upstream"
+            ]
+        return []
+
+    def _package_problems(self) -> list[str]:
+        found = []
+        if self.aliyun is not None:
+            found.append("deployment: Cozystack has no package for Alibaba Cloud; use manifests")
+        if self.image is not None and not re.fullmatch(r"[^@]+:[\w.-]+", self.image):
+            found.append("image: Cozystack's chart needs an image with a tag and no digest")
+        if self.azure is not None and self.azure.workload_identity is not None:
+            found.append("azure.workload_identity: Cozystack's chart gives its pod no token; use manifests")
+        if self.priorities or self.monitoring is not None or self.pod.replicas > 1:
+            found.append("priorities, monitoring and pod.replicas: are for manifests alone; remove them")
+        return found
 
     @property
     def cloud(self) -> str:
         """The cloud, as node groups name it."""
         return "azure" if self.azure else "aliyun"
 
-    def flags(self) -> dict[str, str]:
-        """Return the autoscaler's flags that are the same wherever it runs."""
-        chosen = {
-            # Without it a raised minimum makes no machines.
-            "enforce-node-group-min-size": "true",
-            "max-node-provision-time": f"{self.max_node_provision_minutes}m",
-            "v": str(self.log_level),
-        }
-        if self.expander is not None:
-            chosen["expander"] = self.expander.value
-        if self.scale_down_unneeded_minutes is not None:
-            chosen["scale-down-unneeded-time"] = f"{self.scale_down_unneeded_minutes}m"
-        if self.scale_down_utilization_threshold is not None:
-            chosen["scale-down-utilization-threshold"] = f"{self.scale_down_utilization_threshold:g}"
-        if self.new_pod_scale_up_delay_seconds is not None:
-            chosen["new-pod-scale-up-delay"] = f"{self.new_pod_scale_up_delay_seconds}s"
-        if self.balance_similar_node_groups:
-            chosen["balance-similar-node-groups"] = "true"
-        return chosen
+    def autoscaler(self, stem: str, access: Access) -> Autoscaler:
+        """Return the autoscaler that these inputs describe."""
+        extra, extra_lists = split(self.extra_args)
+        repository = self.image_repository or REPOSITORY
+        return Autoscaler(
+            stem=stem,
+            cloud_provider=_PROVIDERS[self.cloud],
+            image=self.image or f"{repository}:{autoscaler_tag(self.kubernetes_version)}",
+            flags={**self.flags(), **extra},
+            lists={**self.lists([POOL_LABEL, TEMPLATE_LABEL]), **extra_lists},
+            environment=access.environment,
+            credentials=access.credentials,
+            priorities=self.priorities,
+            token_audience=access.token_audience,
+            pod=PodChoices(**self.pod.model_dump()),
+        )
 
 
 class ClusterAutoscaler(pulumi.ComponentResource):
@@ -210,7 +251,8 @@ class ClusterAutoscaler(pulumi.ComponentResource):
     node_groups: pulumi.Output[Mapping[str, NodeGroup]]
     """The groups that it grows and shrinks, by name."""
     deployment_name: pulumi.Output[str]
-    """Name of its Deployment: in `kube-system`, or with Cozystack in `cozy-cluster-autoscaler-azure`."""
+    """Name of its Deployment: in `kube-system`; with priorities in a namespace of that name; with Cozystack in
+    `cozy-cluster-autoscaler-azure`."""
     role_command: pulumi.Output[str]
     """Command that gives the autoscaler's identity its rights, when nobody was named to give them to; else empty."""
 
@@ -233,25 +275,23 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         }
         known = list(groups.values())
         stem = base if shape.cloud in base.split("-") else f"{base}-{shape.cloud}"
+        # The service account, as tokens name it.
+        subject = f"system:serviceaccount:{stem if shape.priorities else KUBE_SYSTEM}:{stem}"
         if shape.azure:
-            environment, credentials = _azure_environment(owner, shape.azure)
-            rights = azure_rights(
-                name, shape.azure.resource_group_id, shape.azure.client_id, shape.azure.principal_id, child
-            )
+            access = azure_access(owner, name, shape.azure, subject, child)
         else:
             assert shape.aliyun is not None
-            aliyun = shape.aliyun
-            environment, credentials = _aliyun_environment(owner, aliyun)
-            rights = aliyun_rights(name, aliyun.policy_name or stem, aliyun.region, aliyun.user_name, known, child)
-        autoscaler = Autoscaler(
-            stem=stem,
-            cloud_provider=_PROVIDERS[shape.cloud],
-            image=shape.image or f"{REPOSITORY}:{autoscaler_tag(shape.kubernetes_version)}",
-            flags=shape.flags(),
-            environment=environment,
-            credentials=credentials,
-        )
-        self.deployment_name = _deploy(name, shape.deployment, autoscaler, known, child, rights)
+            access = aliyun_access(owner, name, shape.aliyun, stem, subject, known, child)
+        rights = access.rights
+        autoscaler = shape.autoscaler(stem, access)
+        self.deployment_name = _deploy(name, shape.deployment, autoscaler, groups, child, rights)
+        if shape.monitoring is not None:
+            watch_autoscaler(name, autoscaler, shape.monitoring.labels, child)
+        if shape.sample_workload is not None:
+            chosen = shape.sample_workload
+            sample_workload(
+                name, stem, groups[chosen.node_group], chosen.image, chosen.replicas, chosen.cpu, chosen.memory, child
+            )
         self.node_groups = pulumi.Output.all(**groups)
         self.role_command = rights.command
         self.register_outputs(
@@ -263,44 +303,17 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         )
 
 
-Environment = Mapping[str, pulumi.Input[str]]
-
-
-def _azure_environment(owner: str, azure: _Azure) -> tuple[Environment, Environment]:
-    """Return the plain and the secret environment on Azure."""
-    group = pulumi.Output.from_input(azure.resource_group_name)
-    plain: Environment = {
-        # Without it the autoscaler asks the metadata service of a machine that is not on Azure, and ends.
-        "ARM_SUBSCRIPTION_ID": azure.subscription_id,
-        "ARM_TENANT_ID": azure.tenant_id,
-        "ARM_CLIENT_ID": azure.client_id,
-        "ARM_RESOURCE_GROUP": group.apply(partial(trimmed, owner, "azure.resource_group_name")),
-        "ARM_VM_TYPE": "vmss",
-        "LOCATION": azure.location,
-        # By default it expects labels that only AKS sets, and pods that ask for them would grow the pool in vain.
-        "AZURE_ENABLE_LABEL_PREDICTIONS_ON_TEMPLATE": "false",
-    }
-    secret = pulumi.Output.secret(azure.client_secret).apply(partial(trimmed, owner, "azure.client_secret"))
-    return plain, {"ARM_CLIENT_SECRET": secret}
-
-
-def _aliyun_environment(owner: str, aliyun: _Aliyun) -> tuple[Environment, Environment]:
-    """Return the plain and the secret environment on Alibaba Cloud."""
-    secret = pulumi.Output.secret(aliyun.access_key_secret).apply(partial(trimmed, owner, "aliyun.access_key_secret"))
-    return {"REGION_ID": aliyun.region}, {"ACCESS_KEY_ID": aliyun.access_key_id, "ACCESS_KEY_SECRET": secret}
-
-
 def _deploy(
     name: str,
     deployment: AutoscalerDeployment,
     autoscaler: Autoscaler,
-    groups: list[pulumi.Output[NodeGroup]],
+    groups: Mapping[str, pulumi.Output[NodeGroup]],
     child: pulumi.ResourceOptions,
     rights: Rights,
 ) -> pulumi.Output[str]:
     """Declare the autoscaler in the chosen form; return the name of its Deployment."""
     if deployment is AutoscalerDeployment.COZYSTACK_PACKAGE:
-        cozystack_package.deploy_package(name, autoscaler, groups, child, rights.resources)
+        cozystack_package.deploy_package(name, autoscaler, list(groups.values()), child, rights.resources)
         return pulumi.Output.from_input(cozystack_package.DEPLOYMENT)
     made = deploy_autoscaler(name, autoscaler, groups, child, rights.resources)
     deployed: pulumi.Output[str] = made.metadata.apply(lambda metadata: str(metadata.name))

@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from .autoscaler_flags import rendered
 from .autoscaler_manifests import CREDENTIALS_ANNOTATION, Autoscaler, fingerprint
 from .manifests import (
     after,
@@ -52,7 +53,21 @@ def split_image(image: str) -> tuple[str, str]:
 def values(autoscaler: Autoscaler, known: dict[str, str], groups: Sequence[NodeGroup]) -> dict[str, Any]:
     """Return the chart's values. ``known`` are environment and credentials by the variable's name."""
     repository, tag = split_image(autoscaler.image)
+    credential: dict[str, Any]
+    if "ARM_CLIENT_SECRET" in known:
+        credential = {
+            "azureTenantID": known["ARM_TENANT_ID"],
+            "azureClientID": known["ARM_CLIENT_ID"],
+            "azureClientSecret": known["ARM_CLIENT_SECRET"],
+        }
+    else:
+        credential = {
+            "azureUseManagedIdentityExtension": True,
+            "azureUserAssignedIdentityID": known["ARM_USER_ASSIGNED_IDENTITY_ID"],
+        }
     own = {
+        "ARM_USE_MANAGED_IDENTITY_EXTENSION",
+        "ARM_USER_ASSIGNED_IDENTITY_ID",
         "ARM_SUBSCRIPTION_ID",
         "ARM_RESOURCE_GROUP",
         "ARM_TENANT_ID",
@@ -64,12 +79,17 @@ def values(autoscaler: Autoscaler, known: dict[str, str], groups: Sequence[NodeG
         "image": {"repository": repository, "tag": tag},
         "azureSubscriptionID": known["ARM_SUBSCRIPTION_ID"],
         "azureResourceGroup": known["ARM_RESOURCE_GROUP"],
-        "azureTenantID": known["ARM_TENANT_ID"],
-        "azureClientID": known["ARM_CLIENT_ID"],
-        "azureClientSecret": known["ARM_CLIENT_SECRET"],
+        **credential,
         "azureVMType": known["ARM_VM_TYPE"],
         "extraEnv": {key: value for key, value in sorted(known.items()) if key not in own},
         "extraArgs": dict(sorted(autoscaler.flags.items())),
+        # Flags that come several times: the chart's extraArgs take each once.
+        **({"customArgs": rendered({}, autoscaler.lists)} if autoscaler.lists else {}),
+        "priorityClassName": autoscaler.pod.priority_class,
+        "resources": {
+            "requests": {"cpu": autoscaler.pod.cpu_request, "memory": autoscaler.pod.memory_request},
+            "limits": {"memory": autoscaler.pod.memory_limit},
+        },
         "autoscalingGroups": [
             {"name": group["name"], "minSize": group["min_size"], "maxSize": group["max_size"]} for group in groups
         ],

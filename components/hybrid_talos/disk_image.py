@@ -5,7 +5,7 @@ Pure functions and small readers over chunks of bytes; no network.
 
 import struct
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .image_stream import ImageError
 from .unpacked import Zeros, is_zero
@@ -196,8 +196,12 @@ class FixedVhd:
     written last.
     """
 
-    def __init__(self, chunks: Iterable[bytes], *, has_footer: bool) -> None:
+    def __init__(
+        self, chunks: Iterable[bytes], *, has_footer: bool, check_size: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Read ``chunks``; ``check_size`` gets the bytes of the disk so far, and may raise."""
         self._chunks = chunks
+        self._check_size = check_size
         self._has_footer = has_footer
         self.disk_size = 0
         """Bytes of the disk, without the footer; whole MiB."""
@@ -218,6 +222,12 @@ class FixedVhd:
         check_vhd(self.footer, self.disk_size)
 
     def _disk(self) -> Iterator[bytes]:
+        for piece in self._pieces():
+            self.disk_size += len(piece)
+            self._check_size(self.disk_size)
+            yield piece
+
+    def _pieces(self) -> Iterator[bytes]:
         held = b""
         first = True
         for chunk in self._chunks:
@@ -227,7 +237,6 @@ class FixedVhd:
                 raise ImageError("the image is a qcow2, not a raw disk or a VHD")
             first = False
             if not self._has_footer:
-                self.disk_size += len(chunk)
                 yield chunk
                 continue
             # The last sector is held back; a piece as it came is passed on whole, which copies nothing.
@@ -236,10 +245,8 @@ class FixedVhd:
             else:
                 held += chunk
                 ready, held = held[:-SECTOR], held[-SECTOR:]
-            self.disk_size += len(ready)
             yield ready
         if len(held) > SECTOR:
             ready, held = held[:-SECTOR], held[-SECTOR:]
-            self.disk_size += len(ready)
             yield ready
         self.footer = held

@@ -30,6 +30,7 @@ _TIMEOUT_SECONDS = (30, 900)
 # Once bytes come, a connection that is silent for so long is broken.
 _SILENCE_SECONDS = 60
 _MIB = 1024 * 1024
+GIB = 1024 * _MIB
 # A connection that brought so much has earned the next one all of its tries.
 _EARNED = _MIB
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
@@ -55,6 +56,8 @@ class Image:
         """How it is packed."""
         self.pin: str | None = None
         """SHA-256 that the bytes must have; any when None."""
+        self.largest: int | None = None
+        """Most bytes that the disk in it may have; any number when None."""
         self.total: int | None = None
         """Bytes that were announced; None when they were not."""
         self.endless = False
@@ -93,12 +96,25 @@ class Image:
             )
         return unpacked(self.label, self.packed(), self.compression)
 
+    def check_size(self, disk: int) -> None:
+        """Raise ImageError when the disk is larger than those that are to boot it; ``disk`` is in bytes, so far."""
+        if self.largest is not None and disk > self.largest:
+            raise ImageError(f"{self.label}: {too_large(self.largest)}")
+
     def verify(self) -> None:
         """Raise ImageError when the image is not the pinned one. Call it after the last byte."""
         if self.pin is not None and self.pin.lower() != self.sha256:
             raise ImageError(
                 f"{self.label}: its SHA-256 is {self.sha256}, but {self.pin.lower()} is pinned; nothing was kept"
             )
+
+
+def too_large(largest: int) -> str:
+    """Return what is wrong with an image whose disk has more bytes than the machines' own."""
+    return (
+        f"the disk in the image has more than {largest / GIB:g} GiB, which is the smallest system disk that it is for; "
+        "give the pools larger ones (osDiskSizeGb on Azure, systemDiskSizeGb on Alibaba Cloud), or take a smaller image"
+    )
 
 
 class NotServed(ImageError):

@@ -38,6 +38,8 @@ class ImageSource(TypedDict):
     """File names that the factory may serve the image under, most wanted first."""
     compressed_sha256: NotRequired[Mapping[str, str]]
     """SHA-256 that an asset must have, packed as it comes; when there are any, no other asset is asked for."""
+    system_disk_gb: NotRequired[int | None]
+    """Size in GiB of the smallest system disk that boots the image; a larger image is refused."""
     image_file: NotRequired[Mapping[str, str] | None]
     """A file to take instead, as `location` and `sha256`; the factory is then not asked."""
 

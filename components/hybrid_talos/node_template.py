@@ -143,7 +143,7 @@ def label_problem(key: str, value: str) -> str | None:
     Besides the form of labels, the NodeRestriction admission plugin counts: one label that a kubelet may not set
     makes the API server refuse all of them (kubernetes.io "Admission control"; siderolabs/talos#10122).
     """
-    problem = _key_problem(key) or _value_problem(value)
+    problem = label_key_problem(key) or _value_problem(value)
     if problem:
         return problem
     prefix = key.rpartition("/")[0]
@@ -163,7 +163,8 @@ def _is_reserved(prefix: str) -> bool:
     return any(prefix == domain or prefix.endswith(f".{domain}") for domain in ("kubernetes.io", "k8s.io"))
 
 
-def _key_problem(key: str) -> str | None:
+def label_key_problem(key: str) -> str | None:
+    """Return why a text cannot be the key of a label or taint, or None."""
     prefix, slash, name = key.rpartition("/")
     if slash and (not _DNS.fullmatch(prefix) or len(prefix) > 253):
         return "the part before the slash must be a DNS name of at most 253 lower-case characters"
@@ -190,7 +191,7 @@ class TaintShape(BaseModel):
     @field_validator("key")
     @classmethod
     def _key(cls, key: str) -> str:
-        problem = _key_problem(key)
+        problem = label_key_problem(key)
         if problem:
             raise ValueError(problem)
         return key

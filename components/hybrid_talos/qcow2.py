@@ -6,7 +6,7 @@ Image Factory, which runs it. Other files can be brought into that order by runn
 
 import heapq
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .disk_image import BLOCK, GIB, MIB, Page
@@ -176,8 +176,10 @@ def _zeros(count: int) -> Iterator[bytes]:
 class Qcow2:
     """A qcow2 image, passed through as it is; its header is checked on the way, and that its last cluster is there."""
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
+    def __init__(self, chunks: Iterable[bytes], check_size: Callable[[int], None] = lambda _: None) -> None:
+        """Read ``chunks``; ``check_size`` gets the bytes of the disk inside, and may raise."""
         self._chunks = chunks
+        self._check_size = check_size
         self.virtual_size = 0
         """Bytes of the disk inside, known from the first chunk on."""
 
@@ -196,6 +198,7 @@ class Qcow2:
             header += chunk
             if len(header) >= _HEADER_BYTES:
                 self.virtual_size = read_header(header).size
+                self._check_size(self.virtual_size)
                 yield header
         if not self.virtual_size:
             read_header(header)

@@ -84,6 +84,9 @@ class TalosImageArgs(TypedDict):
     from `asset` and `sha256` of the upload resource of a first run. Default: any."""
     image_file: NotRequired[ImageFileArgs]
     """An image that is there already; the factory is then not asked for one. Not for metal. Default: none."""
+    system_disk_gb: NotRequired[int]
+    """Size in GiB of the smallest system disk that is to boot the image: a larger image is refused, and nothing of it
+    kept. Not for metal. Default: any."""
     azure: NotRequired[AzureImageArgs]
     """Where the image is kept on Azure. Required for platform azure, refused for any other."""
     aliyun: NotRequired[AliyunImageArgs]
@@ -104,6 +107,7 @@ class _Shape(Shape):
     arch: Arch = Arch.AMD64
     compressed_sha256: Mapping[str, Annotated[str, Field(pattern=SHA256_PATTERN)]] = {}
     image_file: ImageFileShape | None = None
+    system_disk_gb: int | None = Field(default=None, ge=1)
     azure: AzureShape | None = None
     aliyun: AliyunShape | None = None
 
@@ -169,6 +173,8 @@ class _Shape(Shape):
             if name not in assets:
                 known = ", ".join(assets) or "none, for nothing is uploaded"
                 raise ValueError(f"compressed_sha256: '{name}' is no asset of this image; there is {known}")
+        if self.system_disk_gb is not None and self.platform is Platform.METAL:
+            raise ValueError("system_disk_gb: nothing is uploaded for platform metal")
         if self.image_file is not None:
             if self.platform is Platform.METAL:
                 raise ValueError("image_file: nothing is uploaded for platform metal")
@@ -232,6 +238,7 @@ class TalosImage(pulumi.ComponentResource):
             content=file.sha256.lower() if file else identity,
             assets=shape.assets,
             compressed_sha256=dict(shape.compressed_sha256),
+            system_disk_gb=shape.system_disk_gb,
             image_file={"location": file.location, "sha256": file.sha256.lower()} if file else None,
         )
         regions: tuple[str, ...] = ()

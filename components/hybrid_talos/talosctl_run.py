@@ -127,18 +127,40 @@ class Talosctl:
         """Return what a command prints; raise TalosError when it fails, or does not end in time."""
         return self._run(words, endpoints, node, seconds, None)
 
-    def follow(self, words: Sequence[str], *, endpoints: Sequence[str], node: str, seconds: float, say: Say) -> str:
-        """Run a command that takes long, and hand each line of its progress to ``say``."""
-        return self._run(words, endpoints, node, seconds, say)
+    def follow(
+        self,
+        words: Sequence[str],
+        *,
+        endpoints: Sequence[str],
+        node: str,
+        seconds: float,
+        say: Say,
+        descriptors: tuple[int, ...] = (),
+    ) -> str:
+        """Run a command that takes long, and hand each line of its progress to ``say``.
 
-    def insecure(self, words: Sequence[str], *, endpoint: str, seconds: float) -> str:
+        ``descriptors`` are open files that its words name, and that it inherits.
+        """
+        return self._run(words, endpoints, node, seconds, say, descriptors)
+
+    def insecure(
+        self, words: Sequence[str], *, endpoint: str, seconds: float, descriptors: tuple[int, ...] = ()
+    ) -> str:
         """Run a command against a machine in maintenance mode, which takes no credentials."""
-        return self._finish([self.path, "-n", endpoint, *words, "--insecure"], (), seconds, None)
+        return self._finish([self.path, "-n", endpoint, *words, "--insecure"], descriptors, seconds, None)
 
-    def _run(self, words: Sequence[str], endpoints: Sequence[str], node: str, seconds: float, say: Say | None) -> str:
+    def _run(
+        self,
+        words: Sequence[str],
+        endpoints: Sequence[str],
+        node: str,
+        seconds: float,
+        say: Say | None,
+        descriptors: tuple[int, ...] = (),
+    ) -> str:
         with secret_file(talosconfig(self._credentials, endpoints)) as file:
             command = [self.path, "--talosconfig", file.path, "-e", ",".join(endpoints), "-n", node, *words]
-            return self._finish(command, file.descriptors, seconds, say)
+            return self._finish(command, (*file.descriptors, *descriptors), seconds, say)
 
     def _finish(self, command: Sequence[str], descriptors: tuple[int, ...], seconds: float, say: Say | None) -> str:
         passed = descriptors if self._lock is None or say is None else (*descriptors, self._lock)
@@ -187,7 +209,9 @@ class Talosctl:
 
     def _clean(self, complaint: str) -> str:
         """Return the last lines of an error, short, and without anything that is a secret."""
-        lines = [line.strip() for line in complaint.splitlines() if line.strip() and not line.startswith("WARNING")]
+        # It adds how it is used to every error with a word such as "command" or "flag" in it.
+        told = re.split(r"^Usage:$", complaint, maxsplit=1, flags=re.MULTILINE)[0]
+        lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("WARNING")]
         reason = " ".join(lines[-3:])
         for secret in self._credentials.values():
             reason = reason.replace(secret, "[secret]")

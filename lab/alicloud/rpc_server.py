@@ -1,4 +1,4 @@
-"""ECS and Auto Scaling on loopback, as far as images are concerned: the calls of the RPC style, signed by ACS3.
+"""ECS and Auto Scaling on loopback, as far as images and rolls go: the calls of the RPC style, signed by ACS3.
 
 The same records and rules as the simulated provider's: an image that is imported here is seen there.
 
@@ -8,7 +8,8 @@ DescribeScalingConfigurations (2022-02-22): parameters, paging, error codes; ali
 alibabacloud-ess20220222 (names in answers).
 
 A planned fault can strike ``create`` (ImportImage), ``read`` (DescribeImages), ``update`` (TagResources) and ``delete``
-(DeleteImage) of the kind ``ImageImport``.
+(DeleteImage) of the kind ``ImageImport``, and ``scale`` (ScaleWithAdjustment) and ``remove`` (RemoveInstances) of
+``ScalingGroup``.
 """
 
 import hashlib
@@ -23,8 +24,10 @@ from typing import Any
 from ..http_base import Handler, LoopbackServer
 from ..provider import Call
 from ..world import CloudError, LostAnswer, Record, World
+from . import scaling_actions
 from .bridge import PACKAGE, Doc, find, lookup, region_of
 from .instances import KIND as INSTANCE
+from .instances import instances
 from .names import verify_tags
 from .package import PACKAGE as PROVIDER
 
@@ -32,6 +35,7 @@ KEYS = {"LTAIlab": "lab"}
 """Access keys that are taken, with their secrets."""
 TOKEN = "alicloud:ecs/imageImport:ImageImport"
 """What planned faults name."""
+GROUP = "alicloud:ess/scalingGroup:ScalingGroup"
 _VERSIONS = {"ess": "2022-02-22", "ecs": "2014-05-26"}
 _FORMATS = ("RAW", "VHD", "QCOW2")
 _STATES = ("Creating", "Waiting", "Available", "UnAvailable", "CreateFailed", "Deprecated")
@@ -280,6 +284,55 @@ class _Rpc(Handler):
         ]
         return {**page, "ScalingConfigurations": items}
 
+    # -- machines of scaling groups ---------------------------------------------------------------------------
+
+    def _DescribeScalingGroups(self, given: Parameters) -> Doc:  # noqa: N802
+        ids = _values(given, "ScalingGroupIds")
+        found = [r for r in find(self.world, "ScalingGroup", _region=given["RegionId"]) if not ids or r.id in ids]
+        shown, page = _page(found, given, most=50)
+        return {**page, "ScalingGroups": [scaling_actions.shown_group(self.world, record) for record in shown]}
+
+    def _DescribeScalingInstances(self, given: Parameters) -> Doc:  # noqa: N802
+        group = scaling_actions.group_of(self.world, given.get("ScalingGroupId", ""), given["RegionId"])
+        shown, page = _page(instances(self.world, group.id), given, most=50)
+        return {**page, "ScalingInstances": [scaling_actions.shown_instance(self.world, record) for record in shown]}
+
+    def _DescribeScalingActivities(self, given: Parameters) -> Doc:  # noqa: N802
+        group, ids = given.get("ScalingGroupId"), _values(given, "ScalingActivityIds")
+        if (group is None) == (not ids):
+            raise CloudError("InvalidParameter", "One of ScalingGroupId and ScalingActivityIds is required.")
+        with self.world.transaction():
+            found = scaling_actions.activities(self.world, group, ids)
+        wanted = given.get("StatusCode")
+        found = [record for record in found if wanted in (None, scaling_actions.state_of(record))]
+        shown, page = _page(found, given, most=50)
+        items = [{"ScalingActivityId": r.id, "StatusCode": scaling_actions.state_of(r)} for r in shown]
+        return {**page, "ScalingActivities": items}
+
+    def _ScaleWithAdjustment(self, given: Parameters) -> Doc:  # noqa: N802
+        lost = self.world.strike("scale", GROUP)
+        with self.world.transaction():
+            group = scaling_actions.group_of(self.world, given.get("ScalingGroupId", ""), given["RegionId"])
+            kind, value = given.get("AdjustmentType", ""), int(given.get("AdjustmentValue") or 0)
+            id = scaling_actions.adjust(self.world, group, kind, value, given.get("ClientToken", ""), self.polls)
+        self.world.event(PACKAGE, "scale", "ScalingGroup", group.id, str(value))
+        if lost:
+            raise LostAnswer
+        return {"ScalingActivityId": id}
+
+    def _RemoveInstances(self, given: Parameters) -> Doc:  # noqa: N802
+        lost = self.world.strike("remove", GROUP)
+        if given.get("RemovePolicy", "release") not in ("release", "recycle"):
+            raise CloudError("InvalidParameter", "RemovePolicy must be release or recycle.")
+        with self.world.transaction():
+            group = scaling_actions.group_of(self.world, given.get("ScalingGroupId", ""), given["RegionId"])
+            ids, token = _values(given, "InstanceIds"), given.get("ClientToken", "")
+            decrease = given.get("DecreaseDesiredCapacity", "true").lower() != "false"
+            id = scaling_actions.release(self.world, group, ids, decrease, token, self.polls)
+        if lost:
+            raise LostAnswer
+        return {"ScalingActivityId": id}
+
 
 # What the lab takes of each action; `N` stands for a number.
 _ACTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -300,6 +353,20 @@ _ACTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "UntagResources": ("ecs", ("ResourceType", "ResourceId.N", "TagKey.N")),
     "DescribeInstances": ("ecs", ("ImageId", "PageSize", "PageNumber")),
     "DescribeScalingConfigurations": ("ess", ("ScalingGroupId", "PageSize", "PageNumber")),
+    "DescribeScalingGroups": ("ess", ("ScalingGroupIds.N", "PageSize", "PageNumber")),
+    "DescribeScalingInstances": ("ess", ("ScalingGroupId", "PageSize", "PageNumber")),
+    "DescribeScalingActivities": (
+        "ess",
+        ("ScalingGroupId", "ScalingActivityIds.N", "StatusCode", "PageSize", "PageNumber"),
+    ),
+    "ScaleWithAdjustment": (
+        "ess",
+        ("ScalingGroupId", "AdjustmentType", "AdjustmentValue", "SyncActivity", "ClientToken"),
+    ),
+    "RemoveInstances": (
+        "ess",
+        ("ScalingGroupId", "InstanceIds.N", "RemovePolicy", "DecreaseDesiredCapacity", "ClientToken"),
+    ),
 }
 
 

@@ -6,8 +6,8 @@ Sources: learn.microsoft.com "Azure REST API reference" (rest/api/compute: Disks
 Versions, Virtual Machine Scale Sets), "Track asynchronous Azure operations" (azure-resource-manager/management/
 async-operations), "Common error codes" (azure-resource-manager/troubleshooting/common-deployment-errors).
 
-A planned fault can strike ``create``, ``update``, ``read`` and ``delete`` of a type, and ``grant`` and ``revoke`` of
-``Disk``.
+A planned fault can strike ``create``, ``update``, ``read`` and ``delete`` of a type, ``grant`` and ``revoke`` of
+``Disk``, and ``scale``, ``remove`` and ``upgrade`` of ``VirtualMachineScaleSet``.
 """
 
 import json
@@ -19,8 +19,8 @@ from typing import Any
 from .. import sdk_schema
 from ..http_base import Handler, LoopbackServer
 from ..provider import Call
-from ..world import CloudError, LostAnswer, World
-from . import disk_access
+from ..world import CloudError, LostAnswer, Record, World
+from . import disk_access, scale_set_actions
 from .arm import ArmKind
 from .blobs import BlobServer
 from .identity import accepts
@@ -34,15 +34,17 @@ AUDIENCES = (
     "https://management.core.usgovcloudapi.net",
 )
 _PROVIDER = "Microsoft.Compute"
+_SETS = "virtualMachineScaleSets"
 _TYPES = {
     "disks": "Disk",
     "images": "Image",
     "galleries/images": "GalleryImage",
     "galleries/images/versions": "GalleryImageVersion",
 }
-_LISTED = {**_TYPES, "virtualMachineScaleSets": "VirtualMachineScaleSet"}
+_LISTED = {**_TYPES, _SETS: "VirtualMachineScaleSet"}
 # What stands beside `properties` in a resource (Azure/azure-rest-api-specs common types); all else stands inside.
-_ENVELOPE = ("id", "name", "type", "location", "tags", "sku", "zones", "identity", "plan", "managedBy")
+_ENVELOPE = ("id", "name", "type", "location", "tags", "sku", "zones", "identity", "plan", "managedBy", "etag")
+_ACTIONS = {"disks": disk_access.ACTIONS, _SETS: scale_set_actions.ACTIONS}
 _OWN_NOTES = ("azureApiVersion",)
 _STATUS = {
     "ResourceNotFound": 404,
@@ -150,7 +152,7 @@ class _Arm(Handler):
         rest = words[at + 2 :]
         types, names = rest[0::2], rest[1::2]
         action = ""
-        if len(types) > 1 and len(types) > len(names) and types[-1] in disk_access.ACTIONS:
+        if len(types) > 1 and len(types) > len(names) and types[-1] in _ACTIONS.get(types[0], ()):
             action = types.pop()
         return _Path(words[1], group, "/".join(types), tuple(names), action, dict(urllib.parse.parse_qsl(parts.query)))
 
@@ -189,6 +191,9 @@ class _Arm(Handler):
         self._write(kind, path, inputs, _problems(kind, inputs))
 
     def _patch(self, path: _Path, body: Doc) -> None:
+        if path.type == _SETS:
+            self._patch_set(path, body)
+            return
         kind = self._arm_kind(path)
         record = lookup(self.world, kind.kind, path.id)
         if record is None:
@@ -237,7 +242,40 @@ class _Arm(Handler):
             raise LostAnswer
         self._answer(200)
 
+    def _scale_set(self, path: _Path) -> Record:
+        record = lookup(self.world, "VirtualMachineScaleSet", path.id)
+        if record is None:
+            raise _not_found(path)
+        return record
+
+    def _patch_set(self, path: _Path, body: Doc) -> None:
+        self._scale_set(path)
+        lost = self.world.strike("scale", _TOKENS["VirtualMachineScaleSet"])
+        try:
+            with self.world.transaction():
+                record = self._scale_set(path)
+                doc = scale_set_actions.patch(self.world, record, body, self.headers.get("If-Match"))
+        except scale_set_actions.Changed:
+            self._answer(412, _error("PreconditionFailed", "The precondition given in If-Match is not met."))
+            return
+        self.world.event(PACKAGE, "scale", record.kind, record.id, str(doc["sku"]["capacity"]))
+        if lost:
+            raise LostAnswer
+        self._answer_async(envelope(record.id, doc))
+
+    def _post_set(self, path: _Path, body: Doc) -> None:
+        self._scale_set(path)
+        lost = self.world.strike(scale_set_actions.ACTIONS[path.action], _TOKENS["VirtualMachineScaleSet"])
+        with self.world.transaction():
+            scale_set_actions.act(self.world, self._scale_set(path), path.action, body)
+        if lost:
+            raise LostAnswer
+        self._answer_later(None)
+
     def _post(self, path: _Path, body: Doc) -> None:
+        if path.type == _SETS and path.action:
+            self._post_set(path, body)
+            return
         record = lookup(self.world, "Disk", path.id) if path.type == "disks" and path.action else None
         if record is None:
             raise _not_found(path)
@@ -277,6 +315,17 @@ class _Arm(Handler):
         where = f"/operations/{self.world.next('arm-operation')}"
         self.results[where] = content
         self.answer(202, {"Location": self.server_url() + where, "Retry-After": "1"})
+
+    def _answer_async(self, content: Doc) -> None:
+        """Answer with what is under way, and an address that tells its state, as to changes of what is there."""
+        if self.at_once:
+            self._answer(200, content)
+            return
+        where = f"/operations/{self.world.next('arm-operation')}"
+        self.results[where] = {"status": "Succeeded"}
+        content = {**content, "properties": {**content["properties"], "provisioningState": "Updating"}}
+        headers = {"Azure-AsyncOperation": self.server_url() + where, "Retry-After": "1"}
+        self.answer(200, {"Content-Type": "application/json", **headers}, json.dumps(content).encode())
 
     def _answer(self, status: int, content: Any = None) -> None:
         body = b"" if content is None else json.dumps(content).encode()

@@ -168,7 +168,7 @@ def scale(world: World, scale_set_name: str, capacity: int) -> Record:
         doc = dict(record.doc)
         managed = lookup(world, "Image", dig(doc, "virtualMachineProfile.storageProfile.imageReference.id")) is not None
         verify_total(record.id, capacity, bool(doc["singlePlacementGroup"]), managed)
-        doc["sku"] = {**doc["sku"], "capacity": capacity}
+        doc |= {"sku": {**doc["sku"], "capacity": capacity}, "etag": f'"{world.next("etag")}"'}
         resize(world, record.id, doc, capacity)
         world.put(PACKAGE, record.kind, record.id, doc)
         world.event(PACKAGE, "scale", record.kind, record.id, str(capacity))
@@ -201,6 +201,6 @@ def evict(world: World, instance: str) -> Record:
             remove(world, machine)
             if owner is not None:
                 sku = {**owner.doc["sku"], "capacity": len(instances(world, owner.id))}
-                world.put(PACKAGE, owner.kind, owner.id, owner.doc | {"sku": sku})
+                world.put(PACKAGE, owner.kind, owner.id, owner.doc | {"sku": sku, "etag": f'"{world.next("etag")}"'})
         world.event(PACKAGE, "evict", KIND, machine.id)
     return machine

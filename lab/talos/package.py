@@ -8,15 +8,18 @@ provider's. Like any provider bridged from Terraform it leaves secret marks to t
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from lab.provider import Call, Kind, Package
 from lab.sdk_schema import UNKNOWN, Problem
 from lab.wire import has_unknown
 from lab.world import CloudError, World
 
-from . import fleet, machines, pki, talosctl
-from .bundles import secrets_of_bundle
+from . import fleet, machines, pki, renewal, talosctl
+from .bundles import bundle_of_secrets, secrets_of_bundle
 from .invokes import (
     client_of,
     contract_problem,
@@ -74,9 +77,37 @@ class Secrets(_Lasting):
             client = talosctl.gen_client(bundle)
         except talosctl.TalosctlError as error:
             raise refused("failed to generate secrets bundle", error) from None
-        return "machine_secrets", {
-            "talosVersion": version,
-            "machineSecrets": secrets_of_bundle(bundle),
+        return _SECRETS_ID, _secrets(version, secrets_of_bundle(bundle), client)
+
+    def imported(self, call: Call, id: str) -> tuple[str, dict[str, Any] | None]:
+        # By the path of a secrets.yaml; it says nothing of a release, so the provider takes one for granted
+        # (ImportState).
+        try:
+            bundle = yaml.safe_load(Path(id).read_text())
+            secrets = secrets_of_bundle(bundle)
+            client = talosctl.gen_client(bundle)
+        except OSError as error:
+            raise CloudError("InvalidArgument", f"failed to import state: {error.strerror}") from None
+        except (yaml.YAMLError, KeyError, TypeError):
+            raise CloudError("InvalidArgument", "failed to unmarshal machine secrets") from None
+        except talosctl.TalosctlError as error:
+            raise refused("failed to convert secrets bundle to machine secrets", error) from None
+        old = bool(secrets["secrets"].get("aescbcEncryptionSecret"))
+        return _SECRETS_ID, _secrets("v1.2" if old else "v1.3", secrets, client)
+
+    def prior(self, call: Call, inputs: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+        return renewal.planned(inputs, _CLIENT if renewal.talos_client_ends(state) else ())
+
+    def preview_update(self, call: Call, state: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+        renewed = renewal.unknown(_CLIENT if renewal.talos_client_ends(state) else ())
+        return state | {"talosVersion": _version(inputs)} | renewed
+
+    def update(self, call: Call, id: str, state: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+        if not renewal.talos_client_ends(state):
+            return state | {"talosVersion": _version(inputs)}
+        client = talosctl.gen_client(bundle_of_secrets(state["machineSecrets"]))
+        return state | {
+            "talosVersion": _version(inputs),
             "clientConfiguration": {
                 "caCertificate": client["ca"],
                 "clientCertificate": client["crt"],
@@ -84,8 +115,23 @@ class Secrets(_Lasting):
             },
         }
 
-    def update(self, call: Call, id: str, state: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
-        return state | {"talosVersion": _version(inputs)}
+
+_CLIENT = ("clientConfiguration",)
+
+
+_SECRETS_ID = "machine_secrets"
+
+
+def _secrets(version: str, secrets: Mapping[str, Any], client: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "talosVersion": version,
+        "machineSecrets": dict(secrets),
+        "clientConfiguration": {
+            "caCertificate": client["ca"],
+            "clientCertificate": client["crt"],
+            "clientKey": client["key"],
+        },
+    }
 
 
 def _version(inputs: Mapping[str, Any]) -> Any:
@@ -219,11 +265,7 @@ class Bootstrap(_Lasting):
 
 
 class Kubeconfig(_Lasting):
-    """``cluster.Kubeconfig`` (talos_cluster_kubeconfig_resource.go).
-
-    The real provider plans a new certificate by itself once the old one ends within ``certificateRenewalDuration``;
-    here one is made when something else updates the resource in that time.
-    """
+    """``cluster.Kubeconfig`` (talos_cluster_kubeconfig_resource.go)."""
 
     token = "talos:cluster/kubeconfig:Kubeconfig"
 
@@ -236,6 +278,15 @@ class Kubeconfig(_Lasting):
         unknown = {name: UNKNOWN for name in outputs}
         return unknown | {"certificateRenewalDuration": _RENEWAL} | with_endpoint(inputs)
 
+    def prior(self, call: Call, inputs: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+        span = _span(str(state.get("certificateRenewalDuration") or _RENEWAL))
+        return renewal.planned(inputs, _FETCHED if renewal.kubernetes_client_ends(state, span) else ())
+
+    def preview_update(self, call: Call, state: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+        known = state | {"certificateRenewalDuration": _RENEWAL} | with_endpoint(inputs)
+        ends = renewal.kubernetes_client_ends(state, _span(str(known["certificateRenewalDuration"])))
+        return known | renewal.unknown(_FETCHED if ends else ())
+
     def create(self, call: Call, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         outputs = {"certificateRenewalDuration": _RENEWAL} | with_endpoint(inputs)
         _follow_fleet(call.world, outputs["node"])
@@ -244,11 +295,13 @@ class Kubeconfig(_Lasting):
 
     def update(self, call: Call, id: str, state: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
         outputs = {"certificateRenewalDuration": _RENEWAL} | with_endpoint(inputs)
-        kept = {name: state[name] for name in ("kubeconfigRaw", "kubernetesClientConfiguration")}
-        certificate = kept["kubernetesClientConfiguration"]["clientCertificate"]
-        if pki.expires_within(certificate, _span(outputs["certificateRenewalDuration"])):
+        kept = {name: state[name] for name in _FETCHED}
+        if renewal.kubernetes_client_ends(state, _span(outputs["certificateRenewalDuration"])):
             kept = fetch_kubeconfig(call, outputs)[1]
         return outputs | kept
+
+
+_FETCHED = ("kubeconfigRaw", "kubernetesClientConfiguration")
 
 
 def _follow_fleet(world: World, address: str) -> None:

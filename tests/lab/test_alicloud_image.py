@@ -276,6 +276,18 @@ def test_what_is_no_qcow2_leaves_nothing_behind(aliyun: Aliyun, data: bytes, pro
     assert (aliyun.left(), aliyun.images()) == ([], [])
 
 
+def test_a_disk_larger_than_that_of_the_machines_is_refused_before_it_is_sent(aliyun: Aliyun, sent: list[int]) -> None:
+    with pytest.raises(WorkError, match="more than 4 GiB, which is the smallest system disk"):
+        aliyun_custom_image.create(aliyun.image(system_disk_gb=4.0))
+    assert (aliyun.left(), aliyun.images(), sent) == ([], [], [])
+    _, outs = aliyun_custom_image.create(aliyun.image(system_disk_gb=5.0))
+    smaller = aliyun.image(system_disk_gb=4.0)
+    with pytest.raises(WorkError, match="more than 4 GiB"):
+        aliyun_custom_image.create(smaller)
+    with pytest.raises(WorkError, match="more than 4 GiB"):
+        aliyun_custom_image.diff(outs, smaller)
+
+
 def test_a_digest_of_something_else_leaves_nothing_behind(aliyun: Aliyun) -> None:
     props = aliyun.image()
     props["image_file"]["sha256"] = "0" * 64

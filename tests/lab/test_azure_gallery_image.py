@@ -46,6 +46,28 @@ def test_a_version_of_somebody_else_is_not_adopted(azure: Azure) -> None:
         azure_gallery_image.create(other)
 
 
+def test_a_version_that_a_person_made_is_taken_over_once_it_is_tagged(azure: Azure) -> None:
+    _, outs = azure_gallery_image.create(azure.gallery_image(tags={"hybrid-talos-image": "", **theirs(azure)}))
+    for kind in ("GalleryImage", "GalleryImageVersion"):
+        (record,) = azure.world.find("azure-native", kind)
+        azure.world.put(record.package, kind, record.id, {**record.doc, "tags": {"team": "a"}})
+    with pytest.raises(WorkError, match="or tag it talos-version=1.14.0, talos-content=talos, talos-blob=one.vhd"):
+        azure_gallery_image.create(azure.gallery_image())
+    (record,) = azure.world.find("azure-native", "GalleryImageVersion")
+    azure.world.put(record.package, record.kind, record.id, {**record.doc, "tags": {"team": "a", **theirs(azure)}})
+    _, again = azure_gallery_image.create(azure.gallery_image())
+    assert again["image_id"] == outs["image_id"]
+    (version,) = azure.world.find("azure-native", "GalleryImageVersion")
+    assert version.doc["tags"] == {"team": "a", **azure.tags()}
+    # From now on it is ours, and goes with the rest.
+    azure_gallery_retention.delete(azure.gallery_retention())
+    assert azure.names("GalleryImage") == azure.names("GalleryImageVersion") == []
+
+
+def theirs(azure: Azure) -> dict[str, str]:
+    return {key: value for key, value in azure.tags().items() if key.startswith("talos-")}
+
+
 def test_what_azure_failed_to_copy_is_made_anew(azure: Azure) -> None:
     _, outs = azure_gallery_image.create(azure.gallery_image())
     (version,) = azure.world.find("azure-native", "GalleryImageVersion")

@@ -100,6 +100,16 @@ def test_an_image_that_is_none_leaves_no_disk_and_no_grant(azure: Azure, case: s
     assert azure.names("Image") == []
 
 
+@pytest.mark.parametrize(("size", "name"), [(True, "disk.raw.xz"), (False, "disk.raw.gz")])
+def test_a_disk_larger_than_that_of_the_machines_makes_none(azure: Azure, size: bool, name: str) -> None:
+    disk = b"x".ljust(2 * MIB, b"y") + bytes(1024 * MIB)
+    packed = lzma.compress(disk, preset=0) if size else gzip.compress(disk, 1)
+    wanted = azure.managed_image(**azure.file(name, packed), system_disk_gb=1.0)
+    with pytest.raises(WorkError, match="more than 1 GiB, which is the smallest system disk"):
+        azure_managed_image.create(wanted)
+    assert (states(azure), done(azure)) == ([], []), "it is known before a disk is made"
+
+
 def test_a_disk_that_refuses_pages_is_revoked_and_removed(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_managed_image, "_RETRIES", 0)
     azure.world.plan_fault("update", "PageBlob", "fail")
@@ -197,6 +207,23 @@ def test_an_image_that_is_there_is_adopted_unless_it_is_another(azure: Azure) ->
     assert done(azure).count("create Image") == 1
     with pytest.raises(WorkError, match="was not made of this content"):
         azure_managed_image.create(azure.managed_image(tags={**azure.tags(), "talos-content": "other"}))
+
+
+def test_an_image_that_a_person_made_is_taken_over_once_it_is_tagged(azure: Azure) -> None:
+    wanted = azure.managed_image()
+    _, outs = azure_managed_image.create(wanted)
+    (image,) = azure.world.find("azure-native", "Image")
+    azure.world.put(image.package, image.kind, image.id, {**image.doc, "tags": {"team": "a"}})
+    with pytest.raises(WorkError, match="or tag it talos-version=1.14.0, talos-content=talos if it"):
+        azure_managed_image.create(wanted)
+    tags = {"team": "a", "talos-version": "1.14.0", "talos-content": "talos"}
+    azure.world.put(image.package, image.kind, image.id, {**image.doc, "tags": tags})
+    _, again = azure_managed_image.create(wanted)
+    assert again["image_id"] == outs["image_id"]
+    (image,) = azure.world.find("azure-native", "Image")
+    assert image.doc["tags"] == {"team": "a", **wanted["tags"]}
+    azure_managed_retention.delete(azure.managed_retention())
+    assert azure.names("Image") == []
 
 
 def test_a_refresh_sees_that_it_is_gone(azure: Azure) -> None:

@@ -174,6 +174,16 @@ def test_a_definition_means_its_newest_version(ready: Cloud) -> None:
     assert machines(ready)[0]["image"] == ready.ids["1.14.0"]
 
 
+def test_secure_boot_takes_an_image_for_it(ready: Cloud) -> None:
+    secure = {"securityType": "TrustedLaunch", "uefiSettings": {"secureBootEnabled": True, "vTpmEnabled": True}}
+    with refused("BadRequest", "'TrustedLaunch' is not supported for the image"):
+        ready.scale_set({f"{PROFILE}__securityProfile": secure})
+    ready.definition("secure", features=[{"name": "SecurityType", "value": "TrustedLaunchSupported"}])
+    ready.version("3.0.0", definition="secure")
+    image = {f"{PROFILE}__storageProfile__imageReference": {"id": ready.ids["3.0.0"]}}
+    ready.scale_set({**image, f"{PROFILE}__securityProfile": secure})
+
+
 def test_a_disk_is_not_smaller_than_the_image(ready: Cloud) -> None:
     ready.version("2.0.0", uri=ready.blob("big.vhd", size=80 * 1024 * MIB))
     with refused("ResizeDiskError", "64 GB", "80 GB"):

@@ -442,3 +442,21 @@ def test_no_secret_goes_through_arguments_or_files(
     assert "s3cr3t-marker" not in text
     assert secrets["machineSecrets"]["trustdinfo"]["token"] not in text
     assert all(word.startswith("@/dev/fd/") for command in commands for word in command if word.startswith("@"))
+
+
+def test_secrets_are_imported_by_the_path_of_their_file(call: Call, tmp_path: Path) -> None:
+    bundle = talosctl.gen_secrets("v1.13")
+    path = tmp_path / "secrets.yaml"
+    path.write_text(yaml.safe_dump(bundle))
+    id, found = package.Secrets().imported(call, str(path))
+    assert found is not None
+    # As ImportState of talos_machine_secrets_resource.go says, whatever made the file.
+    assert (id, found["talosVersion"]) == ("machine_secrets", "v1.3")
+    assert bundle_of_secrets(found["machineSecrets"]) == bundle
+    assert pki.trusted(found["clientConfiguration"]["clientCertificate"], bundle["certs"]["os"]["crt"]) is None
+    path.write_text(yaml.safe_dump({"cluster": {"secret": "secret-MARKER"}}))
+    with pytest.raises(CloudError, match="failed to unmarshal machine secrets") as caught:
+        package.Secrets().imported(call, str(path))
+    assert "MARKER" not in str(caught.value)
+    with pytest.raises(CloudError, match="failed to import state: No such file"):
+        package.Secrets().imported(call, str(tmp_path / "nowhere"))

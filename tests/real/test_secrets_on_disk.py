@@ -21,7 +21,7 @@ from lab import real_tools, tools
 from lab.places import ROOT
 from lab.talos import talosctl
 from lab.talos.bundles import secrets_of_bundle
-from stacks import sops
+from stacks import sops, takeover_files
 from stacks.secrets_bundle import secret_texts
 from stacks.sops import SopsError
 
@@ -203,6 +203,18 @@ def test_no_secret_is_in_any_file_argument_or_environment(home: Home, state: str
     assert list((home.folder.parent / "temp").iterdir()) == []
     # Nor did sops get to know of the private key: it is for reading alone.
     assert "SOPS_AGE_KEY_FILE" not in calls
+
+
+def test_a_cluster_is_taken_over_from_what_was_exported(
+    home: Home, state: str, bundle: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_export(home, state, "--age", home.recipient)
+    for name in ("PATH", "SOPS_AGE_KEY_FILE"):
+        monkeypatch.setenv(name, home.env[name])
+    folder = home.folder / "secrets"
+    found = takeover_files.read(folder / "secrets.sops.yaml", folder / "talosconfig.sops.yaml")
+    assert found.bundle == bundle
+    assert found.credentials["clientKey"].startswith("LS0t")
 
 
 def test_every_recipient_reads_it_and_nobody_else(

@@ -47,6 +47,11 @@ def message_of(document: Document) -> str:
     return ""
 
 
+def test_extensions_may_have_names_of_yesterday() -> None:
+    """TalosImage brings them to today's, and says so."""
+    assert message_of(hybrid(image__extensions=["siderolabs/i915-ucode", "siderolabs/drbd"])) == ""
+
+
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
 def test_good_settings_load(path: Path) -> None:
     document = read_good(path)

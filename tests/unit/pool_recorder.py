@@ -96,6 +96,10 @@ class Recorder(mocks.Mocks):
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         self.last[args.name] = plain(args.inputs)
         extra = {"ipAddress": "203.0.113.99", "snatTableIds": "stb-1"} if args.custom else {}
+        if args.typ == "azure-native:managedidentity:UserAssignedIdentity":
+            extra |= {"principalId": f"{args.name}-principal", "clientId": f"{args.name}-client"}
+        if args.typ in ("alicloud:ims/oidcProvider:OidcProvider", "alicloud:ram/role:Role"):
+            extra |= {"arn": f"{args.name}-arn"}
         return f"{args.name}-id", {**args.inputs, "name": f"{args.name}a1b2c3d4", **extra}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:

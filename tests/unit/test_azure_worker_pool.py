@@ -114,6 +114,17 @@ def test_a_pool_with_public_addresses_takes_them_from_a_standard_prefix_and_need
     }
 
 
+def test_machines_of_a_secure_boot_image_boot_with_secure_boot():
+    assert "securityProfile" not in scale_set().inputs["virtualMachineProfile"]
+    assert scale_set(secure_boot=True).inputs["virtualMachineProfile"]["securityProfile"] == {
+        "securityType": "TrustedLaunch",
+        "uefiSettings": {"secureBootEnabled": True, "vTpmEnabled": True},
+    }
+    # A machine without it is stale.
+    stamps = {scale_set(secure_boot=value).inputs["tags"][STAMP_TAG] for value in (False, True)}
+    assert len(stamps) == 2
+
+
 def test_the_scale_set_suits_talos_and_the_autoscaler():
     found = scale_set()
     inputs = found.inputs

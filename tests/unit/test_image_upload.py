@@ -361,6 +361,23 @@ def test_a_download_that_is_not_the_pinned_one_leaves_nothing_behind(azure: Azur
     assert azure.blob.record() is None
 
 
+def test_a_disk_larger_than_that_of_the_machines_leaves_nothing_behind(azure: Azure, factory: Factory) -> None:
+    disk = b"x".ljust(2 * MIB, b"y") + bytes(1024 * MIB)
+    factory.image = lzma.compress(disk + vhd_footer(len(disk)), preset=0)
+    with pytest.raises(WorkError, match="more than 1 GiB, which is the smallest system disk"):
+        AzurePageBlobProvider().create(azure_props(azure, factory, system_disk_gb=1.0))
+    assert azure.blob.record() is None
+    # It fits a larger one, and is not taken over for a smaller one, by a preview neither.
+    outs = AzurePageBlobProvider().create(azure_props(azure, factory, system_disk_gb=2.0)).outs
+    smaller = azure_props(azure, factory, system_disk_gb=1.0)
+    with pytest.raises(WorkError, match="more than 1 GiB"):
+        AzurePageBlobProvider().create(smaller)
+    with pytest.raises(WorkError, match="more than 1 GiB"):
+        azure_page_blob.diff(outs, {**outs, **smaller})
+    assert not azure_page_blob.diff(outs, {**outs, "system_disk_gb": 3.0}).changes
+    assert azure_page_blob.read(outs) is not None
+
+
 def test_an_extension_that_is_misspelt_is_named_with_what_is_close(azure: Azure, factory: Factory) -> None:
     with pytest.raises(WorkError, match=r"siderolabs/drdb \(did you mean siderolabs/drbd"):
         AzurePageBlobProvider().create(azure_props(azure, factory, extensions=["siderolabs/drdb"]))

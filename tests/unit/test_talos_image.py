@@ -327,6 +327,14 @@ def test_order_and_old_names_of_extensions_are_the_same_content() -> None:
     assert one.one("-upload").inputs["blob"] == other.one("-upload").inputs["blob"]
 
 
+def test_an_old_name_of_an_extension_is_brought_to_todays_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: said.append(text))
+    old = {**AZURE, "extensions": ["siderolabs/i915-ucode", "siderolabs/drbd", "siderolabs/i915"]}
+    assert run(declare(old)).one("-upload").inputs["extensions"] == ["siderolabs/drbd", "siderolabs/i915"]
+    assert said == ["extensions: siderolabs/i915-ucode is called siderolabs/i915 today; that is used"]
+
+
 def test_a_pre_release_has_a_legal_version_name_and_a_definition_of_its_own() -> None:
     cloud = run(declare({**AZURE, "talos_version": "v1.15.0-alpha.1"}))
     assert re.fullmatch(r"\d+\.\d+\.\d+", cloud.one("-version").inputs["version"])

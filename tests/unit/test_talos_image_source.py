@@ -79,6 +79,11 @@ def test_a_proxy_reaches_what_asks_the_factory() -> None:
     assert run(declare({**METAL, **proxy})).one("-schematic").inputs["proxy"] == proxy["proxy"]
 
 
+@pytest.mark.parametrize(("args", "child"), [(AZURE, "-upload"), (ALIYUN, "-image")], ids=["azure", "aliyun"])
+def test_the_smallest_disk_reaches_the_upload(args: Any, child: str) -> None:
+    assert run(declare({**args, "system_disk_gb": 16})).one(child).inputs["system_disk_gb"] == 16
+
+
 FILE = {"location": "/srv/talos.vhd.zst", "sha256": SHA}
 
 
@@ -95,6 +100,8 @@ FILE = {"location": "/srv/talos.vhd.zst", "sha256": SHA}
         (METAL, {"meta": [{"key": 1, "value": " x\ny"}]}, "meta.0.value"),
         (METAL, {"extra_kernel_args": ["on"]}, "'on' alone is written differently"),
         (METAL, {"image_file": FILE}, "image_file: nothing is uploaded for platform metal"),
+        (METAL, {"system_disk_gb": 16}, "system_disk_gb: nothing is uploaded"),
+        (AZURE, {"system_disk_gb": 0}, "system_disk_gb"),
         (METAL, {"compressed_sha256": {"metal-amd64.raw.zst": SHA}}, "there is none, for nothing is uploaded"),
         (AZURE, {"compressed_sha256": {"azure-arm64.vhd.xz": SHA}}, "'azure-arm64.vhd.xz' is no asset of this image"),
         (AZURE, {"compressed_sha256": {"azure-amd64.vhd.xz": SHA}, "image_file": FILE}, "image_file has its own"),
@@ -108,7 +115,7 @@ FILE = {"location": "/srv/talos.vhd.zst", "sha256": SHA}
         (AZURE, {"proxy": "http://user:word@proxy.example.com"}, "proxy"),
         (AZURE, {"factory_url": "https://user:word@factory.example.com"}, "factory_url"),
     ],
-    ids=range(22),
+    ids=range(24),
 )
 def test_what_does_not_fit_is_refused_without_a_secret(args: Any, change: dict[str, Any], problem: str) -> None:
     with pytest.raises(BadInputs, match=re.escape(problem)) as caught:
