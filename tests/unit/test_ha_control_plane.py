@@ -101,6 +101,7 @@ def test_registers_one_of_each_and_an_apply_for_each_member() -> None:
         "cp-cp-3-config",
         "cp-birth",
         "cp-bootstrap",
+        "cp-certificates",
         "cp-kubeconfig",
         "cp-api-ready",
     }
@@ -143,7 +144,7 @@ def test_two_instances_do_not_collide() -> None:
 
     run(recorder, program)
     children = [name for name in recorder.resources if "-" in name]
-    assert len(children) == 18
+    assert len(children) == 20
     assert all(name.startswith(("a-", "b-")) for name in children)
 
 
@@ -169,7 +170,9 @@ def test_leaky_outputs_of_the_provider_are_marked() -> None:
     assert {"machine_secrets", "client_configuration"} <= marked["cp-secrets"]
     assert {"kubernetes_client_configuration", "kubeconfig_raw"} <= marked["cp-kubeconfig"]
     talos = {
-        name: found for name, found in marked.items() if name not in ("cp", "cp-api-ready", "cp-endpoint", "cp-birth")
+        name: found
+        for name, found in marked.items()
+        if name not in ("cp", "cp-api-ready", "cp-endpoint", "cp-birth", "cp-certificates")
     }
     assert all("client_configuration" in found for found in talos.values())
 
@@ -585,7 +588,7 @@ def test_nothing_needs_a_value_in_the_first_preview() -> None:
         location=pulumi.Output.from_input(LOCATION),
         config_patches=["machine: {}"],
     )
-    assert len(recorder.resources) == 10
+    assert len(recorder.resources) == 11
     assert not recorder.calls
     assert outputs["endpoints"][0] == ["192.0.2.11", "192.0.2.12", "192.0.2.13"]
     assert not any("Output" in text or "pulumi" in text for text in map(str, recorder.resources))
