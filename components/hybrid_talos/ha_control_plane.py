@@ -9,6 +9,7 @@ import pulumiverse_talos as talos
 from . import cluster_patches as patches
 from . import control_plane_config as config
 from ._contract import check
+from .certificate_watch import CertificateWatch
 from .cluster_birth import BirthMember, EndpointCheck, EtcdBootstrap
 from .cluster_endpoint import url
 from .cluster_life import ControlPlaneMember
@@ -188,6 +189,12 @@ class HAControlPlane(pulumi.ComponentResource):
                 # Before that there is nothing to wait for: machines that have their configuration start no API alone.
                 depends_on=[credentials],
             ),
+        )
+        CertificateWatch(
+            f"{name}-certificates",
+            client_configuration=client,
+            kubeconfig=credentials.kubeconfig_raw,
+            opts=pulumi.ResourceOptions(parent=self),
         )
         # Where Talos installs no pod network, no Node is ready before somebody else brings one.
         healthy = life.health(digests, [*applied, bootstrap, ready], nodes_ready=shape.cni is Cni.FLANNEL)

@@ -13,9 +13,9 @@ from lab.talos.nodes import Node, TalosNodes
 
 IDENTITY = pyrage.x25519.Identity.generate()
 
-OLD = {"talosVersion": "1.12.7", "configContract": "1.12", "kubernetesVersion": "1.35.4"}
+OLD = {"talosVersion": "1.12.7", "configContract": "1.12", "kubernetesVersion": "1.34.1"}
 """Versions of which the lab's talosctl can do the next step."""
-NEW = {**OLD, "talosVersion": "1.13.0", "kubernetesVersion": "1.36.0"}
+NEW = {**OLD, "talosVersion": "1.13.0", "kubernetesVersion": "1.35.4"}
 
 
 def control_plane(number: int) -> dict[str, str]:

@@ -1,20 +1,14 @@
 """An image on Azure through its life on the real engine: changed, kept, brought back, lost, killed, destroyed."""
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from lab_folder import ROOT, Lab
+from killed_up import kill_up
+from lab_folder import Lab
 
 pytestmark = pytest.mark.lab
 
@@ -151,45 +145,6 @@ class TestLife:
         lab.destroy()
         assert [record.id for record in world.find() if not record.doc.get("builtin")] == [foreign]
         world.remove("azure-native", "Image", foreign)
-
-
-def descendants(process: int) -> list[int]:
-    """Return the processes that a process started, and those that they started."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    found = [process]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
-
-
-def kill_up(lab: Lab, when: Callable[[], bool]) -> None:
-    """Run ``up``, and end it and all that it started with SIGKILL as soon as ``when`` says so."""
-    command = [sys.executable, "-m", "lab", "up", "--yes", "--skip-preview", "-C", str(PROGRAM), "--stack", lab.stack]
-    command += ["--config-file", str(lab.config_file)]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "HYBRID_TALOS_LAB": str(lab.folder)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    end = time.monotonic() + 300
-    try:
-        while not when():
-            assert process.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < end
-            time.sleep(0.02)
-    finally:
-        for one in descendants(process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
-        process.wait()
-    # As the CLI says: the lock of the killed run is taken away by hand.
-    lab.run("cancel", "--yes")
 
 
 def slow(lab: Lab, op: str, kind: str, nth: int = 1) -> None:

@@ -6,6 +6,7 @@ Alibaba Cloud: alibabacloud-oss-v2 to the lab's own server of the OSS protocol, 
 
 import functools
 import hashlib
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -106,6 +107,7 @@ def packed(folder: Path, form: str) -> Path:
     kind, _, packing = form.partition(".")
     path = folder / f"real-azure-amd64.{form}"
     if kind == "qcow2":
+        assert shutil.which("qemu-img"), "needs qemu-img (Debian and Ubuntu: apt install qemu-utils)"
         raw = folder / "disk.raw"
         with raw.open("wb") as file:
             file.truncate(DISK.size)

@@ -102,6 +102,7 @@ def test_registers_one_of_each_and_an_apply_for_each_member() -> None:
         "cp-health",
         "cp-birth",
         "cp-bootstrap",
+        "cp-certificates",
         "cp-kubeconfig",
         "cp-api-ready",
     }
@@ -144,7 +145,7 @@ def test_two_instances_do_not_collide() -> None:
 
     run(recorder, program)
     children = [name for name in recorder.resources if "-" in name]
-    assert len(children) == 36
+    assert len(children) == 38
     assert all(name.startswith(("a-", "b-")) for name in children)
 
 
@@ -170,7 +171,9 @@ def test_leaky_outputs_of_the_provider_are_marked() -> None:
     assert {"machine_secrets", "client_configuration"} <= marked["cp-secrets"]
     assert {"kubernetes_client_configuration", "kubeconfig_raw"} <= marked["cp-kubeconfig"]
     talos = {
-        name: found for name, found in marked.items() if name not in ("cp", "cp-api-ready", "cp-endpoint", "cp-birth")
+        name: found
+        for name, found in marked.items()
+        if name not in ("cp", "cp-api-ready", "cp-endpoint", "cp-birth", "cp-certificates")
     }
     assert all("client_configuration" in found for found in talos.values())
 
@@ -631,7 +634,7 @@ def test_nothing_needs_a_value_in_the_first_preview() -> None:
         location=pulumi.Output.from_input(LOCATION),
         config_patches=["machine: {}"],
     )
-    assert len(recorder.resources) == 19
+    assert len(recorder.resources) == 20
     assert not recorder.calls
     assert outputs["endpoints"][0] == ["192.0.2.11", "192.0.2.12", "192.0.2.13"]
     assert not any("Output" in text or "pulumi" in text for text in map(str, recorder.resources))
