@@ -15,6 +15,7 @@ from .images import image_args
 from .providers import aliyun_provider
 from .secrets import Secrets
 from .settings import AliyunPool, CloudNetwork, Settings
+from .settings_reach import public_ips
 
 
 def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
@@ -48,18 +49,20 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[providers[net.region]], depends_on=list(joined.ready)),
             )
+    # The number of gateways is fixed: no autoscaler hears of them.
+    scaled = {name: pool for name, pool in sorted(pools.items()) if not by_name[name].gateway}
     steps: list[pulumi.Input[str]] = []
     if settings.autoscaler is not None and settings.autoscaler.aliyun is not None:
         # The Alibaba autoscaler speaks to one region; the settings' own keeps the plain name.
-        for region in sorted(set(pool_regions.values())):
+        for region in sorted({pool_regions[name] for name in scaled}):
             suffix = "" if region == aliyun.region else f"-{region}"
-            mine = {name: pool for name, pool in sorted(pools.items()) if pool_regions[name] == region}
+            mine = {name: pool for name, pool in scaled.items() if pool_regions[name] == region}
             steps += _autoscaler(
                 settings, secrets, joined, region, f"autoscaler-aliyun{suffix}", mine, providers[region]
             )
     return Burst(
         {f"aliyun/{region}": image.image_id for region, image in images.items()},
-        {f"aliyun/{name}": pool.node_group for name, pool in sorted(pools.items())},
+        {f"aliyun/{name}": pool.node_group for name, pool in scaled.items()},
         tuple(steps),
     )
 
@@ -152,7 +155,8 @@ def _pool_args(
         "machine_config": joined.machine_config,
         "talos_version": settings.cluster.talos_version,
         "experimental_metal": aliyun.image.experimental_metal,
-        "public_ips": pool.public_ips,
+        "public_ips": public_ips(settings.mesh, aliyun, pool),
+        "gateway": pool.gateway,
         "labels": dict(sorted(pool.labels.items())),
         "taints": taint_args(pool.taints),
         "config_patches": list(pool.config_patches),

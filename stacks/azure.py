@@ -14,6 +14,7 @@ from .cluster import Joined
 from .providers import azure_provider
 from .secrets import Secrets
 from .settings import AzurePool, CloudNetwork, Settings
+from .settings_reach import public_ips
 
 
 def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
@@ -58,7 +59,9 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.ready)),
             )
-    node_groups = {f"azure/{name}": pool.node_group for name, pool in sorted(pools.items())}
+    # The number of gateways is fixed: no autoscaler hears of them.
+    scaled = {name: pool for name, pool in sorted(pools.items()) if not by_name[name].gateway}
+    node_groups = {f"azure/{name}": pool.node_group for name, pool in scaled.items()}
     steps: tuple[pulumi.Input[str], ...] = ()
     if settings.autoscaler is not None and settings.autoscaler.azure is not None:
         assert secrets.azure_client_secret is not None
@@ -76,7 +79,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
             args["principal_id"] = choice.identity.principal_id
         wanted: ClusterAutoscalerArgs = {
             "kubernetes_version": settings.cluster.kubernetes_version,
-            "node_groups": {name: pool.node_group for name, pool in sorted(pools.items())},
+            "node_groups": {name: pool.node_group for name, pool in scaled.items()},
             "azure": args,
             "deployment": choice.deployment,
         }
@@ -117,7 +120,8 @@ def _pool_args(
         "image_id": images.of(settings.arch_of(pool), net.region).image_id,
         "machine_config": joined.machine_config,
         "talos_version": settings.cluster.talos_version,
-        "public_ips": pool.public_ips,
+        "public_ips": public_ips(settings.mesh, azure, pool),
+        "gateway": pool.gateway,
         "labels": dict(sorted(pool.labels.items())),
         "taints": taint_args(pool.taints),
         "zones": list(pool.zones),

@@ -56,8 +56,12 @@ class AzurePool(Section):
     """Region of this pool, if it differs from the section's."""
     vnet_cidr: Network | None = None
     """Range of the network of this pool, if it differs from the section's."""
-    public_ips: bool = False
-    """Give each machine a public address; without, they leave through a NAT gateway and none can call them."""
+    public_ips: bool | None = None
+    """Give each machine a public address, or let all leave through a NAT gateway; left out, they have one unless a
+    gateway pool serves their network."""
+    gateway: bool = False
+    """Let the machines lead their location in a mesh with leaders, for the others to be reached through. minSize equals
+    maxSize, best 2 or more; the autoscaler is not told of them."""
     labels: Labels = {}
     """Labels of the nodes."""
     taints: tuple[Taint, ...] = ()

@@ -1,6 +1,6 @@
 """Rules about the mesh. Whether locations reach each other is asked of the library's own plan of the mesh."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
 from hybrid_talos.allotment import allotted, collisions
@@ -21,6 +21,7 @@ from .settings_base import UnparsedError, part
 from .settings_cluster import MeshSettings
 from .settings_errors import Problem
 from .settings_mesh import Peers
+from .settings_reach import Pool, by_leaders, callable_from_outside
 from .settings_tree import Tree
 
 AZURE_MTU = 1400
@@ -55,6 +56,7 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
     yield _endpoints(tree)
     yield _reach(tree)
     yield from _peers(tree)
+    yield _gateways(tree)
 
 
 def _mesh(tree: Tree, kind: MeshKind) -> MeshSettings | None:
@@ -159,13 +161,10 @@ def _plan(tree: Tree, mesh: MeshSettings) -> tuple[MeshPlan, dict[str, str]]:
     for cloud, section in (("azure", tree.azure), ("aliyun", tree.aliyun)):
         if section is None:
             continue
-        public = {pool.name for pool in section.pools if pool.public_ips}
         for network in section.networks():
             paths[network.name] = f"{cloud}.pools"
-            # With a tunnel to each machine, one machine that cannot be called is one too many.
-            open_pools = [pool in public for pool in network.pools]
-            callable_ = all(open_pools) if mesh.granularity is Granularity.FULL else any(open_pools)
-            places.append(Place(network.name, (network.cidr,), behind_nat=not callable_))
+            reachable = callable_from_outside(mesh, section, network)
+            places.append(Place(network.name, (network.cidr,), behind_nat=not reachable))
     granularity = mesh.granularity if mesh.kind is MeshKind.KILO else Granularity.FULL
     plan = MeshPlan(
         mesh.kind, mesh.cni, granularity, mesh.cidr, mesh.port, mesh.persistent_keepalive, mesh.mtu,
@@ -254,3 +253,34 @@ def _peers_served(tree: Tree, peers: Peers) -> Iterator[Problem]:
             yield Problem(
                 f"mesh.peers.dns[{index}]", f"{server} is a service of the cluster: set mesh.peers.services too"
             )
+
+
+def _gateways(tree: Tree) -> Iterator[Problem]:
+    """Gateways lead, so there must be leaders; nobody scales them; and one alone takes its location down with it."""
+    for cloud, section in (("azure", tree.azure), ("aliyun", tree.aliyun)):
+        pools: Sequence[Pool] = part(section, lambda s: s.pools) or () if section is not None else ()
+        for index, pool in enumerate(pools):
+            if not part(pool, lambda p: p.gateway):
+                continue
+            path = f"{cloud}.pools[{index}]"
+            if tree.mesh is None or not by_leaders(tree.mesh):
+                yield Problem(
+                    f"{path}.gateway",
+                    "needs a mesh with leaders, kind kilo with granularity location (cni: cilium): in this one each "
+                    "machine is a peer of its own, and none stands for others; remove it",
+                )
+            if pool.min_size != pool.max_size:
+                yield Problem(
+                    f"{path}.minSize",
+                    f"is {pool.min_size} and maxSize is {pool.max_size}, but gateways do not come and go with load: "
+                    "write one number for both, best 2 or more",
+                )
+            if pool.public_ips is False:
+                yield Problem(
+                    f"{path}.publicIps",
+                    "is false, but gateways are what other locations call: remove it, or gateway",
+                )
+            if pool.spot is not None:
+                yield Problem(
+                    f"{path}.spot", "does not go with gateway: a leader that is taken back takes its location down"
+                )
