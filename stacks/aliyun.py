@@ -13,6 +13,7 @@ from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
 from .images import image_args
 from .providers import aliyun_provider
+from .rolls import Roll, aliyun_props
 from .secrets import Secrets
 from .settings import AliyunPool, CloudNetwork, Settings
 from .settings_reach import public_ips
@@ -64,6 +65,18 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         {f"aliyun/{region}": image.image_id for region, image in images.items()},
         {f"aliyun/{name}": pool.node_group for name, pool in scaled.items()},
         tuple(steps),
+        {
+            f"aliyun/{name}": Roll(
+                pool,
+                {
+                    **aliyun_props(aliyun, by_name[name], rolling),
+                    "group": pool.scaling_group_id,
+                    "stamp": pool.template_hash,
+                },
+            )
+            for name, pool in sorted(pools.items())
+            if (rolling := by_name[name].rolling) is not None
+        },
     )
 
 

@@ -12,6 +12,7 @@ from .azure_images import AzureImages, build_azure_images
 from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
 from .providers import azure_provider
+from .rolls import Roll, azure_props
 from .secrets import Secrets
 from .settings import AzurePool, CloudNetwork, Settings
 from .settings_reach import public_ips
@@ -96,7 +97,15 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
         )
         if choice.identity.principal_id is None:
             steps = (autoscaler.role_command,)
-    return Burst(images.ids(), node_groups, steps)
+    rolls = {
+        f"azure/{name}": Roll(
+            pool,
+            {**azure_props(azure, by_name[name], rolling), "group": pool.scale_set_id, "stamp": pool.template_hash},
+        )
+        for name, pool in sorted(pools.items())
+        if (rolling := by_name[name].rolling) is not None
+    }
+    return Burst(images.ids(), node_groups, steps, rolls)
 
 
 def _pool_args(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from .settings_base import Network, Patch, Section, TrustedUrl, form
 from .settings_labels import AliyunTags, Labels, Taint
-from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Spot, networks_of
+from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Rolling, Spot, networks_of
 
 AliyunRegion = Annotated[
     str, form(r"[a-z]{2}(-[a-z]+)+(-[0-9]{1,2})?", "be a region of Alibaba Cloud, such as cn-hangzhou")
@@ -75,6 +75,8 @@ class AliyunPool(Section):
     """Taints of the nodes; only with a minSize of 1 or more."""
     spot: Spot | None = None
     """Present for spot machines."""
+    rolling: Rolling | None = None
+    """Present to have nodes of an older image or configuration listed at every up, and replaced if asked for."""
     system_disk_category: AliyunDiskCategory | None = None
     """cloud_essd, cloud_ssd or cloud_efficiency; left out for the library's choice."""
     system_disk_size_gb: int | None = Field(default=None, ge=20, le=2048)

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from .settings_azure_image import AzureEndpoints, AzureImage
 from .settings_base import Network, Patch, Section, Uuid, form, trimmed
 from .settings_labels import AzureTags, Labels, Taint
-from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Spot, networks_of
+from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Rolling, Spot, networks_of
 
 
 def _location(value: str) -> str:
@@ -70,6 +70,8 @@ class AzurePool(Section):
     """Availability zones; fixed at creation."""
     spot: Spot | None = None
     """Present for spot machines."""
+    rolling: Rolling | None = None
+    """Present to have nodes of an older image or configuration listed at every up, and replaced if asked for."""
     arch: Arch | None = None
     """Architecture, if it differs from image.arch."""
     # A page blob of the image is 11 GiB at 1.15; Azure's largest OS disk has 4095 GiB.
