@@ -1,5 +1,6 @@
 """All of it in one stack: the cluster and the pools of every cloud that the settings name, ordered by the engine."""
 
+from .autoscaler import warn_of_rivals
 from .burst import Burst
 from .cluster import CLUSTER_STEPS, build_cluster, cluster_outputs
 from .outputs import Outputs
@@ -10,6 +11,7 @@ from .settings import Settings
 
 def build(settings: Settings, secrets: Secrets) -> Outputs:
     """Build the stack ``hybrid``."""
+    warn_of_rivals(settings)
     built = build_cluster(settings, secrets)
     bursts: list[Burst] = []
     # Each cloud's SDK is imported only where its pools are asked for.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from . import settings_rules_autoscaler as autoscaler
 from . import settings_rules_cluster as cluster
 from . import settings_rules_endpoint as endpoint
 from . import settings_rules_image as image
@@ -26,6 +27,7 @@ def _rules(stack: str | None, tree: Tree) -> Iterator[Iterable[Problem]]:
     yield from mesh.rules(tree)
     yield from ranges.rules(tree)
     yield from pools.rules(tree)
+    yield from autoscaler.rules(tree)
     yield from rolling.rules(tree)
 
 

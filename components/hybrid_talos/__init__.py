@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .network_mesh import MeshLocationArgs, MeshMonitoringArgs, NetworkMesh, NetworkMeshArgs
     from .node_group import NodeGroup
     from .node_template import TaintArgs, TaintEffect
+    from .node_transformations import MachineRequirementArgs, SelectorOperator, TransformationArgs
     from .pool_inputs import SpotArgs
     from .registries import ComponentImagesArgs, RegistryArgs
     from .site import ProxyArgs, SiteArgs
@@ -101,6 +102,7 @@ _MODULES = {
     "LimitsArgs": "autoscaler_options",
     "LinkArgs": "machine_links",
     "MachineArgs": "machine",
+    "MachineRequirementArgs": "node_transformations",
     "MeshKind": "mesh_plan",
     "MeshLocation": "mesh_location",
     "MeshLocationArgs": "network_mesh",
@@ -122,6 +124,7 @@ _MODULES = {
     "SampleWorkloadArgs": "cluster_autoscaler",
     "ScaleDownArgs": "autoscaler_options",
     "SecureBootArgs": "image_inputs",
+    "SelectorOperator": "node_transformations",
     "SiteArgs": "site",
     "SpotArgs": "pool_inputs",
     "StaticWorkerPool": "static_worker_pool",
@@ -132,6 +135,7 @@ _MODULES = {
     "TalosCloudControllerArgs": "talos_cloud_controller",
     "TalosImage": "talos_image",
     "TalosImageArgs": "talos_image",
+    "TransformationArgs": "node_transformations",
     "VlanArgs": "machine_links",
 }
 
@@ -183,6 +187,7 @@ __all__ = [
     "LimitsArgs",
     "LinkArgs",
     "MachineArgs",
+    "MachineRequirementArgs",
     "MeshKind",
     "MeshLocation",
     "MeshLocationArgs",
@@ -204,6 +209,7 @@ __all__ = [
     "SampleWorkloadArgs",
     "ScaleDownArgs",
     "SecureBootArgs",
+    "SelectorOperator",
     "SiteArgs",
     "SpotArgs",
     "StaticWorkerPool",
@@ -214,6 +220,7 @@ __all__ = [
     "TalosCloudControllerArgs",
     "TalosImage",
     "TalosImageArgs",
+    "TransformationArgs",
     "VlanArgs",
 ]
 
