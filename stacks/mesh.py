@@ -69,6 +69,8 @@ def mesh_locations(settings: Settings) -> dict[str, MeshLocationArgs]:
             if section is settings.azure:
                 # Talos sets the first link of a machine on Azure to 1400 (siderolabs/talos platform/azure/azure.go).
                 locations[network.name]["path_mtu"] = AZURE_MTU
+    for name, cidrs in mesh.exposed_cidrs.items():
+        locations[name]["exposed_cidrs"] = [str(cidr) for cidr in cidrs]
     return dict(sorted(locations.items()))
 
 

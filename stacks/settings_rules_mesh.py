@@ -36,6 +36,7 @@ _WHY = {
     Cni.CILIUM: "Kilo's Cilium mode is made for one leader in each location",
 }
 _NOT_FOR_KUBESPAN = {
+    "exposed_cidrs": "KubeSpan joins machines alone and routes no other ranges",
     "peers": "KubeSpan joins members of the cluster alone",
     "monitoring": "it watches Kilo's agents, and KubeSpan has none",
     "cni": "KubeSpan runs with Talos's own pod network",
@@ -43,7 +44,7 @@ _NOT_FOR_KUBESPAN = {
     "cidr": "KubeSpan makes its own IPv6 range from the cluster's id",
     "persistent_keepalive": "KubeSpan keeps its tunnels alive by itself",
 }
-_KEYS = {"persistent_keepalive": "persistentKeepalive"}
+_KEYS = {"persistent_keepalive": "persistentKeepalive", "exposed_cidrs": "exposedCidrs"}
 
 
 def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
@@ -57,6 +58,7 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
     yield _reach(tree)
     yield from _peers(tree)
     yield _gateways(tree)
+    yield _exposed(tree)
 
 
 def _mesh(tree: Tree, kind: MeshKind) -> MeshSettings | None:
@@ -185,6 +187,7 @@ def _reach(tree: Tree) -> Iterator[Problem]:
             paths[unreachable[-1]],
             f"the locations {', '.join(unreachable)} have machines behind NAT that nobody outside can reach, so these "
             "never meet: give all but one of them publicIps, or the rack a publicEndpoint"
+            + (", or a cloud a pool with gateway: true" if plan.granularity is Granularity.LOCATION else "")
             + ("" if plan.granularity is Granularity.LOCATION else "; with tunnels to each machine, one publicEndpoint")
             + (
                 ""
@@ -284,3 +287,24 @@ def _gateways(tree: Tree) -> Iterator[Problem]:
                 yield Problem(
                     f"{path}.spot", "does not go with gateway: a leader that is taken back takes its location down"
                 )
+
+
+def _exposed(tree: Tree) -> Iterator[Problem]:
+    """Ranges behind a location: of one that there is, and through a leader."""
+    mesh = tree.mesh
+    exposed = part(mesh, lambda m: m.exposed_cidrs) if mesh is not None else None
+    if mesh is None or not exposed:
+        return
+    own = tree.cluster.location
+    names = {*_networks(tree), *mesh.locations, *([own.name] if own is not None else [])}
+    for name in exposed:
+        if name not in names:
+            yield Problem(
+                f"mesh.exposedCidrs.{name}", f"is no location of the mesh: expected one of {', '.join(sorted(names))}"
+            )
+    if mesh.kind is MeshKind.KILO and not by_leaders(mesh):
+        yield Problem(
+            "mesh.exposedCidrs",
+            "needs a mesh with leaders, granularity location (cni: cilium): else each machine claims the same, and "
+            "Kilo drops all claims but one",
+        )

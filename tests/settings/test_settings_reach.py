@@ -83,3 +83,9 @@ def test_without_gateways_one_private_pool_may_lead_and_so_is_one_too_many() -> 
         }
     )
     assert mesh_locations(settings)["azure-westeurope"]["behind_nat"] is True
+
+
+def test_a_location_exposes_its_own_ranges_and_further_ones() -> None:
+    locations = mesh_locations(loaded(**{"mesh__exposedCidrs": {"rack": ["192.0.2.128/25", "192.168.110.0/24"]}}))
+    assert locations["rack"]["exposed_cidrs"] == ["192.0.2.128/25", "192.168.110.0/24"]
+    assert "exposed_cidrs" not in locations["azure-westeurope"]
