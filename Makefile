@@ -5,7 +5,7 @@
 #   make test-real   the tests that hold our output against other people's real tools and servers
 #   make bench       the benchmarks
 #   make schema      components/schema.json anew, the package as other languages see it
-#   make docs        write docs/settings.md anew
+#   make docs        write docs/settings.md and docs/autoscaler-flags.md anew
 #   make schema      write components/schema.json anew
 #   make clean-lab   forget the lab's stacks and clouds
 #   make setup       only the virtual environment and the tools
@@ -77,6 +77,7 @@ test-real: tools-real
 
 docs: venv
 	$(BIN)/python -m stacks.settings_page > docs/settings.md
+	$(BIN)/python -c "from hybrid_talos.autoscaler_flags import flags_page; print(flags_page(), end='')" > docs/autoscaler-flags.md
 
 bench: setup
 	$(BIN)/python -m bench

@@ -4,17 +4,21 @@ import pulumi
 from hybrid_talos.aliyun_disk import AliyunZonePolicy
 from hybrid_talos.aliyun_image_inputs import AliyunEndpoints, AliyunImageArgs
 from hybrid_talos.aliyun_worker_pool import DISK_GB, AliyunWorkerPool, AliyunWorkerPoolArgs
-from hybrid_talos.autoscaler_access import AliyunAutoscalerArgs
+from hybrid_talos.autoscaler_access import ALIYUN_AUDIENCE, AliyunAutoscalerArgs
 from hybrid_talos.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from hybrid_talos.talos_image import Platform, TalosImage
-from pulumi_alicloud import vpc
+from pulumi_alicloud import ims, vpc
 
+from .autoscaler import autoscaler_args, choice_pool, watch_steps
 from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
 from .images import image_args
 from .providers import aliyun_provider
+from .rolls import Roll, aliyun_props
 from .secrets import Secrets
 from .settings import AliyunPool, CloudNetwork, Settings
+from .settings_autoscaler import AliyunIdentityKind
+from .settings_reach import public_ips
 
 
 def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
@@ -48,19 +52,34 @@ def build_aliyun(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[providers[net.region]], depends_on=list(joined.ready)),
             )
+    # The number of gateways is fixed: no autoscaler hears of them.
+    scaled = {name: pool for name, pool in sorted(pools.items()) if not by_name[name].gateway}
     steps: list[pulumi.Input[str]] = []
     if settings.autoscaler is not None and settings.autoscaler.aliyun is not None:
+        issuer = _issuer(settings, providers[aliyun.region] if aliyun.region in providers else providers[regions[0]])
         # The Alibaba autoscaler speaks to one region; the settings' own keeps the plain name.
-        for region in sorted(set(pool_regions.values())):
+        for region in sorted({pool_regions[name] for name in scaled}):
             suffix = "" if region == aliyun.region else f"-{region}"
-            mine = {name: pool for name, pool in sorted(pools.items()) if pool_regions[name] == region}
+            mine = {name: pool for name, pool in scaled.items() if pool_regions[name] == region}
             steps += _autoscaler(
-                settings, secrets, joined, region, f"autoscaler-aliyun{suffix}", mine, providers[region]
+                settings, secrets, joined, region, f"autoscaler-aliyun{suffix}", mine, providers[region], issuer
             )
     return Burst(
         {f"aliyun/{region}": image.image_id for region, image in images.items()},
-        {f"aliyun/{name}": pool.node_group for name, pool in sorted(pools.items())},
+        {f"aliyun/{name}": pool.node_group for name, pool in scaled.items()},
         tuple(steps),
+        {
+            f"aliyun/{name}": Roll(
+                pool,
+                {
+                    **aliyun_props(aliyun, by_name[name], rolling),
+                    "group": pool.scaling_group_id,
+                    "stamp": pool.template_hash,
+                },
+            )
+            for name, pool in sorted(pools.items())
+            if (rolling := by_name[name].rolling) is not None
+        },
     )
 
 
@@ -90,6 +109,24 @@ def _image(settings: Settings, region: str, provider: pulumi.ProviderResource, j
     )
 
 
+def _issuer(settings: Settings, provider: pulumi.ProviderResource) -> ims.OidcProvider | None:
+    """Declare the account's trust in tokens of the cluster, of which there can be one, when no key is given."""
+    assert settings.autoscaler is not None
+    assert settings.autoscaler.aliyun is not None
+    identity = settings.autoscaler.aliyun.identity
+    if identity.kind is not AliyunIdentityKind.OIDC:
+        return None
+    return ims.OidcProvider(
+        "autoscaler-issuer",
+        oidc_provider_name=settings.cluster.name,
+        issuer_url=settings.autoscaler.service_account_issuer,
+        client_ids=[ALIYUN_AUDIENCE],
+        fingerprints=sorted(identity.issuer_fingerprints),
+        description="The cluster whose service accounts sign in by token.",
+        opts=pulumi.ResourceOptions(provider=provider),
+    )
+
+
 def _autoscaler(
     settings: Settings,
     secrets: Secrets,
@@ -98,18 +135,25 @@ def _autoscaler(
     name: str,
     pools: dict[str, AliyunWorkerPool],
     provider: pulumi.ProviderResource,
+    issuer: ims.OidcProvider | None,
 ) -> list[pulumi.Input[str]]:
     assert settings.autoscaler is not None
     assert settings.autoscaler.aliyun is not None
-    assert secrets.aliyun_access_key_secret is not None
-    identity = settings.autoscaler.aliyun.identity
+    choice = settings.autoscaler.aliyun
+    identity = choice.identity
     args: AliyunAutoscalerArgs = {
         "region": region,
-        "access_key_id": identity.access_key_id,
-        "access_key_secret": secrets.aliyun_access_key_secret,
         # Policy names are unique in an account, which may hold other clusters.
         "policy_name": f"{settings.cluster.name}-{name}".replace(".", "-"),
     }
+    if issuer is not None:
+        assert settings.autoscaler.service_account_issuer is not None
+        args["oidc"] = {"issuer": settings.autoscaler.service_account_issuer, "provider_arn": issuer.arn}
+    else:
+        assert identity.access_key_id is not None
+        assert secrets.aliyun_access_key_secret is not None
+        args["access_key_id"] = identity.access_key_id
+        args["access_key_secret"] = secrets.aliyun_access_key_secret
     if identity.user_name is not None:
         args["user_name"] = identity.user_name
     wanted: ClusterAutoscalerArgs = {
@@ -117,8 +161,7 @@ def _autoscaler(
         "node_groups": {pool: component.node_group for pool, component in pools.items()},
         "aliyun": args,
     }
-    if settings.autoscaler.aliyun.image is not None:
-        wanted["image"] = settings.autoscaler.aliyun.image
+    wanted.update(autoscaler_args(choice, list(pools)))
     autoscaler = ClusterAutoscaler(
         name,
         wanted,
@@ -128,7 +171,8 @@ def _autoscaler(
             depends_on=[*joined.ready, *pools.values()],
         ),
     )
-    return [] if identity.user_name is not None else [autoscaler.role_command]
+    steps: list[pulumi.Input[str]] = list(watch_steps(choice, name)) if choice_pool(choice) in pools else []
+    return steps if identity.user_name is not None or issuer is not None else [autoscaler.role_command, *steps]
 
 
 def _pool_args(
@@ -152,7 +196,8 @@ def _pool_args(
         "machine_config": joined.machine_config,
         "talos_version": settings.cluster.talos_version,
         "experimental_metal": aliyun.image.experimental_metal,
-        "public_ips": pool.public_ips,
+        "public_ips": public_ips(settings.mesh, aliyun, pool),
+        "gateway": pool.gateway,
         "labels": dict(sorted(pool.labels.items())),
         "taints": taint_args(pool.taints),
         "config_patches": list(pool.config_patches),

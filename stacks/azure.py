@@ -8,12 +8,16 @@ from hybrid_talos.azure_worker_pool import AzureWorkerPool, AzureWorkerPoolArgs
 from hybrid_talos.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from pulumi_azure_native import network, resources
 
+from .autoscaler import autoscaler_args, watch_steps
 from .azure_images import AzureImages, build_azure_images
 from .burst import Burst, spot_args, taint_args
 from .cluster import Joined
 from .providers import azure_provider
+from .rolls import Roll, azure_props
 from .secrets import Secrets
 from .settings import AzurePool, CloudNetwork, Settings
+from .settings_autoscaler import AzureIdentityKind
+from .settings_reach import public_ips
 
 
 def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
@@ -58,30 +62,39 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
                 # A machine that comes before the API, the mesh and the cloud controller would only be taken down again.
                 pulumi.ResourceOptions(providers=[provider], depends_on=list(joined.ready)),
             )
-    node_groups = {f"azure/{name}": pool.node_group for name, pool in sorted(pools.items())}
+    # The number of gateways is fixed: no autoscaler hears of them.
+    scaled = {name: pool for name, pool in sorted(pools.items()) if not by_name[name].gateway}
+    node_groups = {f"azure/{name}": pool.node_group for name, pool in scaled.items()}
     steps: tuple[pulumi.Input[str], ...] = ()
     if settings.autoscaler is not None and settings.autoscaler.azure is not None:
-        assert secrets.azure_client_secret is not None
         choice = settings.autoscaler.azure
+        identity = choice.identity
         args: AzureAutoscalerArgs = {
             "subscription_id": azure.subscription_id,
             "tenant_id": azure.tenant_id,
             "resource_group_name": group.name,
             "resource_group_id": group.id,
             "location": azure.location,
-            "client_id": choice.identity.client_id,
-            "client_secret": secrets.azure_client_secret,
         }
-        if choice.identity.principal_id is not None:
-            args["principal_id"] = choice.identity.principal_id
+        if identity.kind is AzureIdentityKind.WORKLOAD_IDENTITY:
+            assert settings.autoscaler.service_account_issuer is not None
+            args["workload_identity"] = {"issuer": settings.autoscaler.service_account_issuer}
+        elif identity.kind is AzureIdentityKind.MANAGED_IDENTITY:
+            assert identity.client_id is not None
+            args["managed_identity"] = {"client_id": identity.client_id}
+        else:
+            assert identity.client_id is not None
+            assert secrets.azure_client_secret is not None
+            args["client_id"], args["client_secret"] = identity.client_id, secrets.azure_client_secret
+        if identity.principal_id is not None:
+            args["principal_id"] = identity.principal_id
         wanted: ClusterAutoscalerArgs = {
             "kubernetes_version": settings.cluster.kubernetes_version,
-            "node_groups": {name: pool.node_group for name, pool in sorted(pools.items())},
+            "node_groups": {name: pool.node_group for name, pool in scaled.items()},
             "azure": args,
             "deployment": choice.deployment,
         }
-        if choice.image is not None:
-            wanted["image"] = choice.image
+        wanted.update(autoscaler_args(choice, list(pools)))
         autoscaler = ClusterAutoscaler(
             "autoscaler-azure",
             wanted,
@@ -91,9 +104,18 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
                 depends_on=[*joined.ready, *pools.values()],
             ),
         )
-        if choice.identity.principal_id is None:
+        if identity.principal_id is None and identity.kind is not AzureIdentityKind.WORKLOAD_IDENTITY:
             steps = (autoscaler.role_command,)
-    return Burst(images.ids(), node_groups, steps)
+        steps = (*steps, *watch_steps(choice, "autoscaler-azure"))
+    rolls = {
+        f"azure/{name}": Roll(
+            pool,
+            {**azure_props(azure, by_name[name], rolling), "group": pool.scale_set_id, "stamp": pool.template_hash},
+        )
+        for name, pool in sorted(pools.items())
+        if (rolling := by_name[name].rolling) is not None
+    }
+    return Burst(images.ids(), node_groups, steps, rolls)
 
 
 def _pool_args(
@@ -117,7 +139,8 @@ def _pool_args(
         "image_id": images.of(settings.arch_of(pool), net.region).image_id,
         "machine_config": joined.machine_config,
         "talos_version": settings.cluster.talos_version,
-        "public_ips": pool.public_ips,
+        "public_ips": public_ips(settings.mesh, azure, pool),
+        "gateway": pool.gateway,
         "labels": dict(sorted(pool.labels.items())),
         "taints": taint_args(pool.taints),
         "zones": list(pool.zones),

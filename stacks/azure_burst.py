@@ -3,15 +3,18 @@
 from .azure import build_azure
 from .burst import BURST_STEPS, join_cluster
 from .outputs import Outputs
+from .rolls import declare_rolls
 from .secrets import Secrets
 from .settings import Settings
 
 
 def build(settings: Settings, secrets: Secrets) -> Outputs:
     """Build the stack ``azure-burst``."""
-    burst = build_azure(settings, secrets, join_cluster(settings, secrets))
+    joined, kubeconfig = join_cluster(settings, secrets)
+    burst = build_azure(settings, secrets, joined)
     return Outputs(
         image_ids=burst.image_ids,
         node_groups=burst.node_groups,
+        stale_nodes=declare_rolls(burst.rolls, kubeconfig),
         next_steps=(*burst.next_steps, *BURST_STEPS),
     )

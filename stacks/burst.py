@@ -1,7 +1,7 @@
 """What the two burst stacks share: joining a cluster that another stack built, and what a cloud's half hands out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 from hybrid_talos.node_group import NodeGroup
@@ -12,6 +12,7 @@ from .cluster import Joined
 from .join import read_join
 from .mesh import build_mesh
 from .providers import kubernetes_provider
+from .rolls import Roll
 from .secrets import Secrets
 from .settings import Settings, Spot, Taint
 
@@ -23,6 +24,8 @@ class Burst:
     image_ids: dict[str, pulumi.Output[str]]
     node_groups: dict[str, pulumi.Output[NodeGroup]]
     next_steps: tuple[pulumi.Input[str], ...]
+    rolls: dict[str, Roll] = field(default_factory=dict)
+    """Pools whose machines of an older kind are listed, and replaced, by name."""
 
 
 def taint_args(taints: Sequence[Taint]) -> list[TaintArgs]:
@@ -35,13 +38,17 @@ def spot_args(spot: Spot) -> SpotArgs:
     return {} if spot.max_price is None else {"max_price": spot.max_price}
 
 
-def join_cluster(settings: Settings, secrets: Secrets) -> Joined:
-    """Return what pools need of the cluster that the settings name; it stands already, so nothing is waited for."""
+def join_cluster(settings: Settings, secrets: Secrets) -> tuple[Joined, pulumi.Output[str]]:
+    """Return what pools need of the cluster that the settings name, and its kubeconfig.
+
+    It stands already, so nothing is waited for.
+    """
     existing = read_join(settings, secrets)
     provider = kubernetes_provider(settings.cluster.name, existing.kubeconfig)
     mesh = build_mesh(settings, provider, deploy=False, depends_on=existing.checked)
     locations = mesh.locations if mesh is not None else None
-    return Joined(existing.machine_config, provider, locations, existing.checked, existing.checked)
+    joined = Joined(existing.machine_config, provider, locations, existing.checked, existing.checked)
+    return joined, existing.kubeconfig
 
 
 BURST_STEPS = ("kubectl get nodes -o wide --watch",)

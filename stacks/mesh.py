@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from hybrid_talos.mesh_plan import Granularity, MeshKind
+from hybrid_talos.mesh_plan import MeshKind
 from hybrid_talos.network_mesh import MeshLocationArgs, NetworkMesh, NetworkMeshArgs
 
 from .settings import Location, OtherLocation, Settings
+from .settings_reach import callable_from_outside
 
 
 def build_mesh(
@@ -62,16 +63,14 @@ def mesh_locations(settings: Settings) -> dict[str, MeshLocationArgs]:
     for section in (settings.azure, settings.aliyun):
         if section is None:
             continue
-        public = {pool.name for pool in section.pools if pool.public_ips}
         for network in section.networks():
-            # With a tunnel to each machine, one machine that cannot be called is one too many.
-            open_pools = [pool in public for pool in network.pools]
-            every = mesh.kind is MeshKind.KUBESPAN or mesh.granularity is Granularity.FULL
-            reachable = all(open_pools) if every else any(open_pools)
+            reachable = callable_from_outside(mesh, section, network)
             locations[network.name] = {"cidrs": [str(network.cidr)], "behind_nat": not reachable}
             if section is settings.azure:
                 # Talos sets the first link of a machine on Azure to 1400 (siderolabs/talos platform/azure/azure.go).
                 locations[network.name]["path_mtu"] = AZURE_MTU
+    for name, cidrs in mesh.exposed_cidrs.items():
+        locations[name]["exposed_cidrs"] = [str(cidr) for cidr in cidrs]
     return dict(sorted(locations.items()))
 
 

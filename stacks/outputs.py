@@ -15,6 +15,8 @@ class Outputs:
     next_steps: tuple[pulumi.Input[str], ...]
     image_ids: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     node_groups: Mapping[str, pulumi.Output[NodeGroup]] = field(default_factory=dict)
+    stale_nodes: Mapping[str, pulumi.Output[Any]] = field(default_factory=dict)
+    """Names of the nodes of an older image or configuration, by pool."""
     kubeconfig: pulumi.Output[str] | None = None
     talosconfig: pulumi.Output[str] | None = None
     endpoints: pulumi.Output[Any] | None = None
@@ -32,6 +34,7 @@ class Outputs:
             "clusterEndpoint": self.cluster_endpoint,
             "imageIds": dict(sorted(self.image_ids.items())),
             "nodeGroups": {name: group.apply(_camel) for name, group in sorted(self.node_groups.items())},
+            "staleNodes": dict(sorted(self.stale_nodes.items())) or None,
             "nextSteps": list(self.next_steps),
             "join": self.join,
             "meshClients": self.mesh_clients,

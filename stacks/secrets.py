@@ -31,9 +31,9 @@ def _wanted(stack: str, document: Any) -> Iterator[tuple[str, str]]:
     tree: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
     autoscaler = tree.get("autoscaler")
     scaled = autoscaler if isinstance(autoscaler, Mapping) else {}
-    if scaled.get("azure") and tree.get("azure"):
+    if scaled.get("azure") and tree.get("azure") and _kind(scaled, "azure") in (None, "servicePrincipal"):
         yield "azureClientSecret", "the autoscaler's client secret on Azure"
-    if scaled.get("aliyun") and tree.get("aliyun"):
+    if scaled.get("aliyun") and tree.get("aliyun") and _kind(scaled, "aliyun") in (None, "accessKey"):
         yield "aliyunAccessKeySecret", "the autoscaler's access key secret on Alibaba Cloud"
     if stack in ("cluster", "hybrid"):
         cluster = tree.get("cluster")
@@ -44,6 +44,11 @@ def _wanted(stack: str, document: Any) -> Iterator[tuple[str, str]]:
     if stack in ("azure-burst", "aliyun-burst") and not tree.get("clusterStack"):
         yield "join", "the `join` output of the stack that built the cluster, as JSON"
         yield "kubeconfig", "the `kubeconfig` output of the stack that built the cluster"
+
+
+def _kind(scaled: Mapping[str, Any], cloud: str) -> Any:
+    """Return the kind of identity of an autoscaler, or None when none is named."""
+    return _at(_at(scaled.get(cloud), "identity"), "kind")
 
 
 def _at(node: Any, key: str) -> Any:

@@ -61,6 +61,11 @@ def check_bundle(bundle: Mapping[str, Any], owner: str) -> None:
         )
 
 
+def same_secrets(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two `secrets.yaml` hold the same secrets, whatever else stands in them."""
+    return all((_at(one, path) or None) == (_at(other, path) or None) for path in _TEXTS)
+
+
 def secret_texts(bundle: Mapping[str, Any]) -> Iterator[str]:
     """Yield each value of a `secrets.yaml` that nobody else may see: all but certificates and the cluster's id."""
     for path in _TEXTS:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from .settings_base import Network, Patch, Section, TrustedUrl, form
 from .settings_labels import AliyunTags, Labels, Taint
-from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Spot, networks_of
+from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Rolling, Spot, networks_of
 
 AliyunRegion = Annotated[
     str, form(r"[a-z]{2}(-[a-z]+)+(-[0-9]{1,2})?", "be a region of Alibaba Cloud, such as cn-hangzhou")
@@ -63,14 +63,20 @@ class AliyunPool(Section):
     """Region of this pool, if it differs from the section's."""
     vpc_cidr: Network | None = None
     """Range of the network of this pool, if it differs from the section's."""
-    public_ips: bool = False
-    """Give each machine a public address; without, they leave through a NAT gateway and none can call them."""
+    public_ips: bool | None = None
+    """Give each machine a public address, or let all leave through a NAT gateway; left out, they have one unless a
+    gateway pool serves their network."""
+    gateway: bool = False
+    """Let the machines lead their location in a mesh with leaders, for the others to be reached through. minSize equals
+    maxSize, best 2 or more; the autoscaler is not told of them."""
     labels: Labels = {}
     """Labels of the nodes; they become tags of the scaling configuration."""
     taints: tuple[Taint, ...] = ()
     """Taints of the nodes; only with a minSize of 1 or more."""
     spot: Spot | None = None
     """Present for spot machines."""
+    rolling: Rolling | None = None
+    """Present to have nodes of an older image or configuration listed at every up, and replaced if asked for."""
     system_disk_category: AliyunDiskCategory | None = None
     """cloud_essd, cloud_ssd or cloud_efficiency; left out for the library's choice."""
     system_disk_size_gb: int | None = Field(default=None, ge=20, le=2048)

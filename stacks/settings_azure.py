@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from .settings_azure_image import AzureEndpoints, AzureImage
 from .settings_base import Network, Patch, Section, Uuid, form, trimmed
 from .settings_labels import AzureTags, Labels, Taint
-from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Spot, networks_of
+from .settings_pools import POOL_NAME, POOL_NAME_WORDS, CloudNetwork, MaxSize, MinSize, Rolling, Spot, networks_of
 
 
 def _location(value: str) -> str:
@@ -56,8 +56,12 @@ class AzurePool(Section):
     """Region of this pool, if it differs from the section's."""
     vnet_cidr: Network | None = None
     """Range of the network of this pool, if it differs from the section's."""
-    public_ips: bool = False
-    """Give each machine a public address; without, they leave through a NAT gateway and none can call them."""
+    public_ips: bool | None = None
+    """Give each machine a public address, or let all leave through a NAT gateway; left out, they have one unless a
+    gateway pool serves their network."""
+    gateway: bool = False
+    """Let the machines lead their location in a mesh with leaders, for the others to be reached through. minSize equals
+    maxSize, best 2 or more; the autoscaler is not told of them."""
     labels: Labels = {}
     """Labels of the nodes."""
     taints: tuple[Taint, ...] = ()
@@ -66,6 +70,8 @@ class AzurePool(Section):
     """Availability zones; fixed at creation."""
     spot: Spot | None = None
     """Present for spot machines."""
+    rolling: Rolling | None = None
+    """Present to have nodes of an older image or configuration listed at every up, and replaced if asked for."""
     arch: Arch | None = None
     """Architecture, if it differs from image.arch."""
     # A page blob of the image is 11 GiB at 1.15; Azure's largest OS disk has 4095 GiB.

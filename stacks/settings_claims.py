@@ -89,6 +89,11 @@ def _of_mesh(tree: Tree, supernet: IPv4Network | None) -> Iterator[Claim]:
         yield Claim("mesh", cidr, setting="mesh.cidr")
     if (peers := part(mesh, lambda m: m.peers.cidr if m.peers is not None else None)) is not None:
         yield Claim("peers of the mesh", peers, setting="mesh.peers.cidr")
+    for name, cidrs in (part(mesh, lambda m: m.exposed_cidrs) or {}).items():
+        for index, exposed in enumerate(cidrs):
+            # A part of the location's own ranges is its own to give away.
+            if not any(exposed.subnet_of(inner) for inner in _ranges_of(tree, name)):
+                yield Claim(f"behind {name}", exposed, setting=f"mesh.exposedCidrs.{name}[{index}]")
     for name, peer in (part(mesh, lambda m: m.peers.machines if m.peers is not None else None) or {}).items():
         for index, routed in enumerate(part(peer, lambda p: p.routed_cidrs) or ()):
             yield Claim(
@@ -138,3 +143,18 @@ def _of_networks(cloud: str, pools: list[_Pool], supernet: IPv4Network | None) -
         for pool in members:
             for subnet_owner, path, subnet in pool.subnets:
                 yield Claim(subnet_owner, subnet, within=owner, setting=path)
+
+
+def _ranges_of(tree: Tree, name: str) -> list[IPv4Network]:
+    """Return the own ranges of a location of the mesh, as far as they parse."""
+    found: list[IPv4Network] = []
+    own = part(tree, lambda t: t.cluster.location)
+    if own is not None and part(own, lambda o: o.name) == name:
+        found += part(own, lambda o: o.cidrs) or ()
+    others = part(tree, lambda t: t.mesh.locations if t.mesh is not None else {}) or {}
+    if name in others:
+        found += part(others[name], lambda o: o.cidrs) or ()
+    for section in (tree.azure, tree.aliyun):
+        networks = part(section, lambda s: s.networks()) if section is not None else None
+        found += [network.cidr for network in networks or () if network.name == name]
+    return found

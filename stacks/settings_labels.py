@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from hybrid_talos.autoscaler_tags import alibaba_tag_problems, azure_tag_problems
-from hybrid_talos.node_template import POOL_LABEL, TaintEffect, label_problem
+from hybrid_talos.node_template import POOL_LABEL, TEMPLATE_LABEL, TaintEffect, label_problem
 from pydantic import AfterValidator
 
 from .settings_base import Section
@@ -15,6 +15,8 @@ def _labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     for key, value in labels.items():
         if key == POOL_LABEL:
             problems.append(f"{key} is set by the program itself, so that every pool can be told from all others")
+        elif key == TEMPLATE_LABEL:
+            problems.append(f"{key} is set by the program itself, to a hash of what a pool's machines are made of")
         elif problem := label_problem(key, value):
             problems.append(f"{key}: {problem}")
     if problems:

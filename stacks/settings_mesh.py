@@ -65,5 +65,7 @@ class MeshSettings(MeshOfLocations):
 
     peers: Peers | None = None
     """Machines outside of the cluster, such as administrators' own, and a WireGuard file for each."""
+    exposed_cidrs: Mapping[str, Annotated[tuple[Network, ...], Field(min_length=1)]] = {}
+    """Further ranges that the others reach through a location, such as a load balancer's, by its name; with leaders."""
     monitoring: Monitoring | None = None
     """Alert rules on Kilo's metrics, where the operator of Prometheus is."""

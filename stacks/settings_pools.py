@@ -29,6 +29,21 @@ class Spot(Section):
     """Most to pay for a machine and hour, in the currency of the account; left out for the price on demand."""
 
 
+class Rolling(Section):
+    """How machines of an older image or configuration give way to new ones; present to have them listed at every up."""
+
+    on_up: bool = False
+    """Replace them at every `pulumi up`; without, only `python -m stacks.roll` does."""
+    max_surge: int = Field(default=1, ge=0, le=100)
+    """Machines that may be there beyond the pool's size meanwhile, up to maxSize."""
+    max_unavailable: int = Field(default=0, ge=0, le=100)
+    """Machines that may be missing from the pool's size meanwhile; 1 or more where maxSurge is 0."""
+    drain_minutes: int = Field(default=15, ge=1, le=1440)
+    """How long the pods of a machine may take to leave, budgets honoured; then the roll stops."""
+    join_minutes: int = Field(default=20, ge=1, le=240)
+    """How long a new machine may take until its node is ready; then the roll stops."""
+
+
 class CloudNetwork(NamedTuple):
     """A network in a cloud: all pools of one region that name the same range share it."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from . import settings_rules_autoscaler as autoscaler
 from . import settings_rules_cluster as cluster
 from . import settings_rules_endpoint as endpoint
 from . import settings_rules_image as image
@@ -9,6 +10,7 @@ from . import settings_rules_machines as machines
 from . import settings_rules_mesh as mesh
 from . import settings_rules_pools as pools
 from . import settings_rules_ranges as ranges
+from . import settings_rules_rolling as rolling
 from .settings_base import UnparsedError
 from .settings_errors import Problem
 from .settings_rules_stack import sections
@@ -25,6 +27,8 @@ def _rules(stack: str | None, tree: Tree) -> Iterator[Iterable[Problem]]:
     yield from mesh.rules(tree)
     yield from ranges.rules(tree)
     yield from pools.rules(tree)
+    yield from autoscaler.rules(tree)
+    yield from rolling.rules(tree)
 
 
 def problems_between(stack: str | None, tree: Tree, *, whole: bool) -> list[Problem]:

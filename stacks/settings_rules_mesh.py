@@ -1,6 +1,6 @@
 """Rules about the mesh. Whether locations reach each other is asked of the library's own plan of the mesh."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
 from hybrid_talos.allotment import allotted, collisions
@@ -21,6 +21,7 @@ from .settings_base import UnparsedError, part
 from .settings_cluster import MeshSettings
 from .settings_errors import Problem
 from .settings_mesh import Peers
+from .settings_reach import Pool, by_leaders, callable_from_outside
 from .settings_tree import Tree
 
 AZURE_MTU = 1400
@@ -35,6 +36,7 @@ _WHY = {
     Cni.CILIUM: "Kilo's Cilium mode is made for one leader in each location",
 }
 _NOT_FOR_KUBESPAN = {
+    "exposed_cidrs": "KubeSpan joins machines alone and routes no other ranges",
     "peers": "KubeSpan joins members of the cluster alone",
     "monitoring": "it watches Kilo's agents, and KubeSpan has none",
     "cni": "KubeSpan runs with Talos's own pod network",
@@ -42,7 +44,7 @@ _NOT_FOR_KUBESPAN = {
     "cidr": "KubeSpan makes its own IPv6 range from the cluster's id",
     "persistent_keepalive": "KubeSpan keeps its tunnels alive by itself",
 }
-_KEYS = {"persistent_keepalive": "persistentKeepalive"}
+_KEYS = {"persistent_keepalive": "persistentKeepalive", "exposed_cidrs": "exposedCidrs"}
 
 
 def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
@@ -55,6 +57,8 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
     yield _endpoints(tree)
     yield _reach(tree)
     yield from _peers(tree)
+    yield _gateways(tree)
+    yield _exposed(tree)
 
 
 def _mesh(tree: Tree, kind: MeshKind) -> MeshSettings | None:
@@ -159,13 +163,10 @@ def _plan(tree: Tree, mesh: MeshSettings) -> tuple[MeshPlan, dict[str, str]]:
     for cloud, section in (("azure", tree.azure), ("aliyun", tree.aliyun)):
         if section is None:
             continue
-        public = {pool.name for pool in section.pools if pool.public_ips}
         for network in section.networks():
             paths[network.name] = f"{cloud}.pools"
-            # With a tunnel to each machine, one machine that cannot be called is one too many.
-            open_pools = [pool in public for pool in network.pools]
-            callable_ = all(open_pools) if mesh.granularity is Granularity.FULL else any(open_pools)
-            places.append(Place(network.name, (network.cidr,), behind_nat=not callable_))
+            reachable = callable_from_outside(mesh, section, network)
+            places.append(Place(network.name, (network.cidr,), behind_nat=not reachable))
     granularity = mesh.granularity if mesh.kind is MeshKind.KILO else Granularity.FULL
     plan = MeshPlan(
         mesh.kind, mesh.cni, granularity, mesh.cidr, mesh.port, mesh.persistent_keepalive, mesh.mtu,
@@ -186,6 +187,7 @@ def _reach(tree: Tree) -> Iterator[Problem]:
             paths[unreachable[-1]],
             f"the locations {', '.join(unreachable)} have machines behind NAT that nobody outside can reach, so these "
             "never meet: give all but one of them publicIps, or the rack a publicEndpoint"
+            + (", or a cloud a pool with gateway: true" if plan.granularity is Granularity.LOCATION else "")
             + ("" if plan.granularity is Granularity.LOCATION else "; with tunnels to each machine, one publicEndpoint")
             + (
                 ""
@@ -254,3 +256,55 @@ def _peers_served(tree: Tree, peers: Peers) -> Iterator[Problem]:
             yield Problem(
                 f"mesh.peers.dns[{index}]", f"{server} is a service of the cluster: set mesh.peers.services too"
             )
+
+
+def _gateways(tree: Tree) -> Iterator[Problem]:
+    """Gateways lead, so there must be leaders; nobody scales them; and one alone takes its location down with it."""
+    for cloud, section in (("azure", tree.azure), ("aliyun", tree.aliyun)):
+        pools: Sequence[Pool] = part(section, lambda s: s.pools) or () if section is not None else ()
+        for index, pool in enumerate(pools):
+            if not part(pool, lambda p: p.gateway):
+                continue
+            path = f"{cloud}.pools[{index}]"
+            if tree.mesh is None or not by_leaders(tree.mesh):
+                yield Problem(
+                    f"{path}.gateway",
+                    "needs a mesh with leaders, kind kilo with granularity location (cni: cilium): in this one each "
+                    "machine is a peer of its own, and none stands for others; remove it",
+                )
+            if pool.min_size != pool.max_size:
+                yield Problem(
+                    f"{path}.minSize",
+                    f"is {pool.min_size} and maxSize is {pool.max_size}, but gateways do not come and go with load: "
+                    "write one number for both, best 2 or more",
+                )
+            if pool.public_ips is False:
+                yield Problem(
+                    f"{path}.publicIps",
+                    "is false, but gateways are what other locations call: remove it, or gateway",
+                )
+            if pool.spot is not None:
+                yield Problem(
+                    f"{path}.spot", "does not go with gateway: a leader that is taken back takes its location down"
+                )
+
+
+def _exposed(tree: Tree) -> Iterator[Problem]:
+    """Ranges behind a location: of one that there is, and through a leader."""
+    mesh = tree.mesh
+    exposed = part(mesh, lambda m: m.exposed_cidrs) if mesh is not None else None
+    if mesh is None or not exposed:
+        return
+    own = tree.cluster.location
+    names = {*_networks(tree), *mesh.locations, *([own.name] if own is not None else [])}
+    for name in exposed:
+        if name not in names:
+            yield Problem(
+                f"mesh.exposedCidrs.{name}", f"is no location of the mesh: expected one of {', '.join(sorted(names))}"
+            )
+    if mesh.kind is MeshKind.KILO and not by_leaders(mesh):
+        yield Problem(
+            "mesh.exposedCidrs",
+            "needs a mesh with leaders, granularity location (cni: cilium): else each machine claims the same, and "
+            "Kilo drops all claims but one",
+        )

@@ -19,10 +19,14 @@ from .settings_azure import AzurePool, AzureSettings
 from .settings_base import part
 from .settings_errors import Problem
 from .settings_labels import Taint
+from .settings_reach import public_ips
 from .settings_tree import Tree
 
 AZURE_MOST = 600
 """Most machines of a scale set with an image of one's own (learn.microsoft.com, "Working with large scale sets")."""
+
+AZURE_MOST_PUBLIC = 16
+"""Addresses of Azure's biggest public IP prefix (learn.microsoft.com, "Public IP address prefix")."""
 
 ALIYUN_MOST = 2000
 """Most machines of a scaling group (pulumi-alicloud `ess.ScalingGroup`)."""
@@ -39,6 +43,7 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
             path = f"azure.pools[{index}]"
             yield _sizes(path, pool, AZURE_MOST, "a scale set with an image of its own")
             yield _azure_subnet(path, pool)
+            yield _azure_public(path, tree, tree.azure, pool)
             yield _azure_zones(path, pool)
             yield _azure_size(path, pool)
             yield _azure_arch(path, tree, pool)
@@ -152,6 +157,16 @@ def _azure_subnet(path: str, pool: AzurePool) -> Iterator[Problem]:
             f"{path}.subnetCidr",
             f"{subnet} has room for {fits} machines (Azure keeps {AZURE_RESERVED} addresses), but maxSize is "
             f"{pool.max_size}: use a larger range or a smaller maxSize",
+        )
+
+
+def _azure_public(path: str, tree: Tree, section: AzureSettings, pool: AzurePool) -> Iterator[Problem]:
+    if pool.max_size > AZURE_MOST_PUBLIC and public_ips(tree.mesh, section, pool):
+        why = "publicIps is true" if pool.public_ips else "no gateway pool serves its network"
+        yield Problem(
+            f"{path}.maxSize",
+            f"{pool.max_size} is more than {AZURE_MOST_PUBLIC}, the most with public addresses in one pool, and "
+            f"{why}: use several pools, add a gateway pool, or set publicIps to false where nobody has to call them",
         )
 
 

@@ -86,6 +86,11 @@ def _of_autoscaler(stack: str, tree: Tree, present: dict[str, bool]) -> Iterator
     if not any(given.values()):
         yield Problem("autoscaler", "names no cloud: add azure or aliyun below it, or remove it")
     for cloud, has_one in given.items():
+        section = tree.azure if cloud == "azure" else tree.aliyun
+        if has_one and section is not None and all(pool.gateway for pool in section.pools):
+            yield Problem(
+                f"autoscaler.{cloud}", "there are only gateways, whose number is fixed: remove it, or add other pools"
+            )
         if has_one and not present[cloud]:
             yield Problem(
                 f"autoscaler.{cloud}", f"there are no pools on {_NAMES[cloud]} to grow: remove it, or add {cloud}"

@@ -17,13 +17,14 @@ from hybrid_talos.talos_calls import Machine
 from hybrid_talos.talos_yaml import dump, load
 
 from . import pipes, stack_state
-from .secrets_bundle import bundle_of
+from .secrets_bundle import bundle_of, same_secrets
 from .stack_state import SECRETS, StackState, StateError
 from .takeover_machines import Planned
 from .takeover_records import VARIABLE
 
 APPLY = "talos:machine/configurationApply:ConfigurationApply"
 _UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # pulumi/pulumi sdk/go/common/resource/plugin/rpc.go
+_LINES = 25
 _PROGRAM = Path(__file__).parent / "takeover_program"
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -55,7 +56,8 @@ class Engine:
         """
         secrets = state.of_type(SECRETS)
         if secrets:
-            if bundle_of((secrets[0].get("outputs") or {}).get("machineSecrets") or {}) != bundle:
+            there = bundle_of((secrets[0].get("outputs") or {}).get("machineSecrets") or {})
+            if not same_secrets(there, bundle):
                 raise EngineError(
                     f"stack {self.stack} has the secrets of another cluster. Next: take over into a new stack "
                     "(pulumi stack init)"
@@ -130,7 +132,9 @@ class Engine:
         if done.returncode:
             # Both hide secrets by themselves.
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            raise EngineError(f"{what}:\n" + "\n".join(lines[-25:]))
+            # What went wrong goes before the traces of what was ended for it.
+            wrong = [line for line in lines if "error:" in line]
+            raise EngineError(f"{what}:\n" + "\n".join((wrong or lines)[-_LINES:]))
 
 
 def _planned(plans: Mapping[str, Any], reached_at: Mapping[str, str]) -> Iterator[Planned]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .network_mesh import MeshLocationArgs, MeshMonitoringArgs, NetworkMesh, NetworkMeshArgs
     from .node_group import NodeGroup
     from .node_template import TaintArgs, TaintEffect
+    from .node_transformations import MachineRequirementArgs, SelectorOperator, TransformationArgs
     from .pool_inputs import SpotArgs
     from .registries import ComponentImagesArgs, RegistryArgs
     from .site import ProxyArgs, SiteArgs
@@ -104,6 +105,7 @@ _MODULES = {
     "LimitsArgs": "autoscaler_options",
     "LinkArgs": "machine_links",
     "MachineArgs": "machine",
+    "MachineRequirementArgs": "node_transformations",
     "MeshKind": "mesh_plan",
     "MeshLocation": "mesh_location",
     "MeshLocationArgs": "network_mesh",
@@ -125,6 +127,7 @@ _MODULES = {
     "SampleWorkloadArgs": "cluster_autoscaler",
     "ScaleDownArgs": "autoscaler_options",
     "SecureBootArgs": "image_inputs",
+    "SelectorOperator": "node_transformations",
     "SiteArgs": "site",
     "SnapshotArgs": "life_inputs",
     "SpotArgs": "pool_inputs",
@@ -136,6 +139,7 @@ _MODULES = {
     "TalosCloudControllerArgs": "talos_cloud_controller",
     "TalosImage": "talos_image",
     "TalosImageArgs": "talos_image",
+    "TransformationArgs": "node_transformations",
     "UpgradeArgs": "life_inputs",
     "VlanArgs": "machine_links",
     "WorkerEndpoints": "static_worker_pool",
@@ -190,6 +194,7 @@ __all__ = [
     "LimitsArgs",
     "LinkArgs",
     "MachineArgs",
+    "MachineRequirementArgs",
     "MeshKind",
     "MeshLocation",
     "MeshLocationArgs",
@@ -211,6 +216,7 @@ __all__ = [
     "SampleWorkloadArgs",
     "ScaleDownArgs",
     "SecureBootArgs",
+    "SelectorOperator",
     "SiteArgs",
     "SnapshotArgs",
     "SpotArgs",
@@ -222,6 +228,7 @@ __all__ = [
     "TalosCloudControllerArgs",
     "TalosImage",
     "TalosImageArgs",
+    "TransformationArgs",
     "UpgradeArgs",
     "VlanArgs",
     "WorkerEndpoints",

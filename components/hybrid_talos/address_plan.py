@@ -153,3 +153,17 @@ def room(networks: Iterable[IPv4Network], kept: int = 0) -> int:
 def node_room(pods: IPv4Network) -> int:
     """Return how many nodes a pod range can serve, each with a range of its own of `NODE_PREFIX`."""
     return 2 ** max(0, NODE_PREFIX - pods.prefixlen) if pods.prefixlen <= NODE_PREFIX else 0
+
+
+def public_address(wanted: bool | None, *, mesh: bool, gateway: bool, served: bool) -> bool:
+    """Return whether each machine of a pool has a public address; without one all leave through a NAT gateway.
+
+    Args:
+        wanted: what somebody said outright; None leaves it to the rule.
+        mesh: whether the pool's location is one of a mesh, whose other locations call it.
+        gateway: whether the pool's machines lead their location.
+        served: whether the location has a pool of gateways, which are called in place of all others.
+    """
+    if wanted is not None:
+        return wanted
+    return mesh and (gateway or not served)

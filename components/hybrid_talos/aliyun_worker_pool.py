@@ -92,6 +92,10 @@ class AliyunWorkerPoolArgs(TypedDict):
     talos_api_allowed_cidrs: NotRequired[Sequence[str]]
     """IPv4 ranges outside that may reach the machines' Talos API (TCP 50000) for diagnosis, each a /8 or smaller.
     Default: none."""
+    gateway: NotRequired[bool]
+    """Whether the machines lead their location in a mesh with leaders: the others reach the whole location through
+    them. Their number is fixed, `min_size` equal to `max_size`, best 2 or more, and no autoscaler is told of them.
+    Default: false."""
     config_patches: NotRequired[Sequence[pulumi.Input[str]]]
     """Talos strategic-merge patches, as YAML, merged into the configuration last."""
     tags: NotRequired[Mapping[str, str]]
@@ -206,6 +210,8 @@ class AliyunWorkerPool(pulumi.ComponentResource):
         super().__init__("hybrid-talos:index:AliyunWorkerPool", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         mesh = args.get("mesh_location")
+        if shape.gateway and mesh is None:
+            raise BadInputs(f"{owner}: mesh_location is required with gateway: without a mesh there is nothing to lead")
         ranges = {zone: str(cidr) for zone, cidr in shape.zones.items()}
         given = args.get("vswitch_ids")
         if given is not None and set(given) != set(ranges):
@@ -261,6 +267,7 @@ class AliyunWorkerPool(pulumi.ComponentResource):
                 subnets=list(ranges.values()),
                 talos_version=shape.talos_version,
                 mesh_patch=values["mesh"]["config_patch"] if values["mesh"] else "",
+                gateway=shape.gateway,
                 patches=values["patches"],
             )
             # Here as well, since the image of a first preview is not known.

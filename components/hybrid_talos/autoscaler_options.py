@@ -1,5 +1,6 @@
 """How the autoscaler decides: the typed inputs of ClusterAutoscaler for its flags, and the flags that they become."""
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -8,6 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from ._contract import Shape
 from .node_template import label_key_problem
+from .versions import minor, text
 
 
 class Expander(StrEnum):
@@ -237,6 +239,18 @@ def _number(value: float | None) -> str | None:
 
 def _switch(value: bool | None) -> str | None:
     return None if value is None else str(value).lower()
+
+
+def image_problem(image: str, kubernetes_version: str) -> str | None:
+    """Return why an image cannot be the autoscaler of this Kubernetes, as far as its tag says."""
+    kubernetes = text(minor(kubernetes_version))
+    tag = re.search(r":v?(\d+\.\d+)[^/]*$", image)
+    if tag is None or tag[1] == kubernetes:
+        return None
+    return (
+        f"its version {tag[1]} is not the minor version of Kubernetes, {kubernetes}; "
+        "other pairs are not tested upstream"
+    )
 
 
 _NO_RIGHTS = "it needs definitions and rights that this component does not bring; leave it off"

@@ -98,6 +98,10 @@ class AzureWorkerPoolArgs(TypedDict):
     talos_api_allowed_cidrs: NotRequired[Sequence[str]]
     """IPv4 ranges outside that may reach the machines' Talos API (TCP 50000) for diagnosis, each a /8 or smaller.
     Default: none."""
+    gateway: NotRequired[bool]
+    """Whether the machines lead their location in a mesh with leaders: the others reach the whole location through
+    them. Their number is fixed, `min_size` equal to `max_size`, best 2 or more, and no autoscaler is told of them.
+    Default: false."""
     config_patches: NotRequired[Sequence[pulumi.Input[str]]]
     """Talos strategic-merge patches, as YAML, merged into the configuration last."""
     tags: NotRequired[Mapping[str, str]]
@@ -232,6 +236,8 @@ class AzureWorkerPool(pulumi.ComponentResource):
         super().__init__("hybrid-talos:index:AzureWorkerPool", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         mesh = args.get("mesh_location")
+        if shape.gateway and mesh is None:
+            raise BadInputs(f"{owner}: mesh_location is required with gateway: without a mesh there is nothing to lead")
         subnet_id, virtual_network_name = args.get("subnet_id"), args.get("virtual_network_name")
         if (subnet_id is None) == (virtual_network_name is None):
             raise BadInputs(f"{owner}: one of virtual_network_name and subnet_id is required, and not both")
@@ -260,6 +266,7 @@ class AzureWorkerPool(pulumi.ComponentResource):
                 subnets=[str(shape.subnet_cidr)],
                 talos_version=shape.talos_version,
                 mesh_patch=values["mesh"]["config_patch"] if values["mesh"] else "",
+                gateway=shape.gateway,
                 patches=values["patches"],
             )
             # Here as well, since the image of a first preview is not known.
@@ -310,10 +317,13 @@ class AzureWorkerPool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 child,
                 pulumi.ResourceOptions(
-                    # The Cluster Autoscaler owns the number of machines; the rest of the sku is ours.
-                    ignore_changes=["sku.capacity"],
+                    # The Cluster Autoscaler owns the number of machines; the rest of the sku is ours. That of gateways
+                    # is fixed.
+                    ignore_changes=[] if shape.gateway else ["sku.capacity"],
                     # Ignoring means sending what the state knows, which may be old where nobody refreshes.
-                    hooks=pulumi.ResourceHookBinding(before_update=[capacity_guard(args.get("capacity_guard", {}))]),
+                    hooks=None
+                    if shape.gateway
+                    else pulumi.ResourceHookBinding(before_update=[capacity_guard(args.get("capacity_guard", {}))]),
                     # The provider copies the configuration from the inputs into the state without marking it.
                     additional_secret_outputs=["virtual_machine_profile"],
                 ),

@@ -24,13 +24,13 @@ from .autoscaler_deployment import AutoscalerDeployment
 from .autoscaler_flags import flag_problems, missing_problems, split
 from .autoscaler_identity import Rights
 from .autoscaler_manifests import REPOSITORY, Autoscaler, PodChoices, deploy_autoscaler, read_group
-from .autoscaler_options import INSTEAD, BalancingArgs, Expander, LimitsArgs, Options, ScaleDownArgs
+from .autoscaler_options import INSTEAD, BalancingArgs, Expander, LimitsArgs, Options, ScaleDownArgs, image_problem
 from .autoscaler_watch import watch_autoscaler
 from .manifests import KUBE_SYSTEM, object_base
 from .node_group import NodeGroup
 from .node_template import POOL_LABEL, TEMPLATE_LABEL
 from .sample_workload import PAUSE, sample_workload
-from .versions import autoscaler_tag, minor, text
+from .versions import autoscaler_tag, minor
 
 
 class AutoscalerPodArgs(TypedDict):
@@ -195,14 +195,8 @@ class _Shape(Options):
             return []
         if self.image_repository is not None:
             return ["image_repository: is of no use with image, which names its own: remove one of them"]
-        kubernetes = text(minor(self.kubernetes_version))
-        tag = re.search(r":v?(\d+\.\d+)[^/]*$", self.image)
-        if tag and tag[1] != kubernetes:
-            return [
-                f"image: its version {tag[1]} is not the minor version of Kubernetes, {kubernetes}; "
-                "other pairs are not tested upstream"
-            ]
-        return []
+        problem = image_problem(self.image, self.kubernetes_version)
+        return [f"image: {problem}"] if problem else []
 
     def _package_problems(self) -> list[str]:
         found = []

@@ -240,7 +240,15 @@ def _kubespan_patch(plan: MeshPlan, place: Place) -> list[dict[str, Any]]:
     # One value for all machines: the smallest path decides, or large packets vanish on the way there.
     smallest = min(other.path_mtu for other in plan.places) - WIREGUARD_OVERHEAD
     documents: list[dict[str, Any]] = [
-        {"apiVersion": "v1alpha1", "kind": "KubeSpanConfig", "enabled": True, "mtu": plan.mtu or smallest}
+        {
+            "apiVersion": "v1alpha1",
+            "kind": "KubeSpanConfig",
+            "enabled": True,
+            "mtu": plan.mtu or smallest,
+            # Peers try every address that a machine announces, one after the other. Those of bridges and services lead
+            # nowhere, and the firewalls here know IPv4 alone.
+            "filters": {"endpoints": [str(ANYWHERE), f"!{plan.pod_cidr}", f"!{plan.service_cidr}"]},
+        }
     ]
     if place.endpoint is not None:
         documents.append(

@@ -16,10 +16,12 @@ from .machine_config import (
     identity,
     kubelet_identity,
     merge_documents,
+    node_annotations,
     node_ip,
     value_at,
     without,
 )
+from .mesh_plan import ANNOTATION
 from .node_template import NodeTemplate, config_patches
 from .talos_yaml import Document, load
 
@@ -32,13 +34,15 @@ def pool_config(
     subnets: Sequence[str],
     talos_version: str,
     mesh_patch: str = "",
+    gateway: bool = False,
     patches: Sequence[Patch] = (),
 ) -> list[Document]:
     """Return the configuration of a pool's machines, in documents.
 
     ``base`` is a generated worker configuration; on top come what the autoscaler and the cloud controller need, then
-    the mesh's patch, then the user's ``patches``. ``subnets`` are the only ranges that the kubelet takes its address
-    from. Raises BadInputs, without any of the text, when the outcome could not serve a pool.
+    the mesh's patch and the mark of a ``gateway``, which leads its location, then the user's ``patches``. ``subnets``
+    are the only ranges that the kubelet takes its address from. Raises BadInputs, without any of the text, when the
+    outcome could not serve a pool.
     """
     documents = load(base, f"{owner}: machine_config")
     if not documents:
@@ -55,6 +59,9 @@ def pool_config(
     for patch in ours:
         documents = merge_documents(documents, documents_of(patch), owner)
     given: list[tuple[str, Patch]] = [("mesh_location.config_patch", mesh_patch)] if mesh_patch.strip() else []
+    if gateway:
+        # Its presence counts, whatever it says (squat/kilo `pkg/k8s/backend.go`, translateNode).
+        given.append(("gateway", node_annotations({f"{ANNOTATION}/leader": "true"})))
     given += [(f"config_patches[{number}]", patch) for number, patch in enumerate(patches)]
     for name, patch in given:
         documents = merge_documents(documents, documents_of(patch, f"{owner}: {name}"), f"{owner}: {name}")

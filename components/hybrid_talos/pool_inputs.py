@@ -86,6 +86,7 @@ class PoolShape(Shape):
     max_size: int = Field(ge=1)
     talos_version: TalosVersion
     public_ips: bool = False
+    gateway: bool = False
     labels: Mapping[str, str] = Field(default_factory=dict)
     taints: tuple[TaintShape, ...] = ()
     spot: SpotShape | None = None
@@ -106,6 +107,8 @@ class PoolShape(Shape):
     def _sizes_in_order(self) -> "PoolShape":
         if self.min_size > self.max_size:
             raise ValueError("min_size is above max_size")
+        if self.gateway and self.min_size != self.max_size:
+            raise ValueError("min_size must be max_size with gateway: leaders neither come nor go with the load")
         return self
 
     @property

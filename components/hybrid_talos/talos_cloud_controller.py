@@ -1,5 +1,7 @@
 """The cloud controller that gives each node its provider id, and the collector of nodes whose machine is gone."""
 
+import hashlib
+from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 import pulumi
@@ -21,6 +23,7 @@ from .manifests import (
 )
 from .mesh_plan import KUBEPRISM_PORT
 from .node_collector import Collector, deploy_collector
+from .node_transformations import Transformation, TransformationArgs, controller_config
 from .versions import check_pair, minor, normalise_version
 
 IMAGE = "ghcr.io/siderolabs/talos-cloud-controller-manager:v1.12.0"
@@ -29,6 +32,9 @@ IMAGE = "ghcr.io/siderolabs/talos-cloud-controller-manager:v1.12.0"
 # connection of the host; the chart moved to this one (siderolabs/talos-cloud-controller-manager, commit eb3ad9e).
 _PORT = 10458
 _USER = 10258
+
+CONFIG_ANNOTATION = "hybrid-talos.dev/config"
+"""Pod annotation that changes with the controller's configuration."""
 _LEASE = "cloud-controller-manager-talos"
 
 
@@ -60,6 +66,9 @@ class TalosCloudControllerArgs(TypedDict):
     """Image of the controller. Default: Talos CCM v1.12.0 from ghcr.io."""
     replicas: NotRequired[int]
     """Controllers, of which one leads, 1 to 9. Default 1. Each needs a control plane of its own."""
+    transformations: NotRequired[Sequence[TransformationArgs]]
+    """Changes to what the controller writes to nodes, such as labels or another provider id, in the order in which they
+    are applied."""
     collector: NotRequired[NodeCollectorArgs]
     """The collector of nodes whose machine is gone."""
 
@@ -83,6 +92,7 @@ class _Shape(Shape):
     talos_version: str | None = None
     image: str = Field(default=IMAGE, pattern=r"^\S+$")
     replicas: int = Field(default=1, ge=1, le=9)
+    transformations: tuple[Transformation, ...] = ()
     collector: _Collector = _Collector()
 
     @model_validator(mode="after")
@@ -93,6 +103,10 @@ class _Shape(Shape):
             raise ValueError("kubernetes_version is below 1.30")
         if self.talos_version is not None and (problem := check_pair(self.talos_version, self.kubernetes_version)):
             raise ValueError(problem)
+        names = [one.name for one in self.transformations]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"transformations: the name {', '.join(twice)} stands twice")
         return self
 
 
@@ -188,6 +202,13 @@ def _pod(stem: str, talos_secret: str, image: str) -> dict[str, Any]:
     }
 
 
+def _mark(transformations: Sequence[Transformation], config: str) -> dict[str, Any]:
+    """Return the annotation that makes a new pod when the configuration changes: it is read at start-up alone."""
+    if not transformations:
+        return {}
+    return {"annotations": {CONFIG_ANNOTATION: hashlib.sha256(config.encode()).hexdigest()[:16]}}
+
+
 class TalosCloudController(pulumi.ComponentResource):
     """Talos' cloud controller manager, and a collector of Node objects whose machine is gone.
 
@@ -229,8 +250,9 @@ class TalosCloudController(pulumi.ComponentResource):
             spec={"roles": ["os:reader"]},
             opts=child,
         )
+        config_text = controller_config(shape.transformations)
         config = kubernetes.core.v1.ConfigMap(
-            f"{name}-config", metadata=inside, data={"ccm-config.yaml": "global: {}\n"}, opts=child
+            f"{name}-config", metadata=inside, data={"ccm-config.yaml": config_text}, opts=child
         )
         role = kubernetes.rbac.v1.ClusterRole(f"{name}-role", metadata=cluster_wide, rules=rules(), opts=child)
         binding = kubernetes.rbac.v1.ClusterRoleBinding(
@@ -270,7 +292,7 @@ class TalosCloudController(pulumi.ComponentResource):
                 "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
                 "selector": {"match_labels": selector},
                 "template": {
-                    "metadata": {"labels": managed(selector)},
+                    "metadata": {"labels": managed(selector), **_mark(shape.transformations, config_text)},
                     "spec": _pod(stem, talos_secret, shape.image),
                 },
             },

@@ -19,13 +19,13 @@ _MONTH = timedelta(days=30)
 def talos_client_ends(state: Mapping[str, Any]) -> bool:
     """Say whether the certificate of the Talos client in a state of ``machine.Secrets`` is in its last month."""
     client = state.get("clientConfiguration")
-    return bool(client) and pki.expires_within(client["clientCertificate"], _MONTH)
+    return client is not None and pki.expires_within(client["clientCertificate"], _MONTH)
 
 
 def kubernetes_client_ends(state: Mapping[str, Any], span: timedelta) -> bool:
     """Say whether the certificate in a state of ``cluster.Kubeconfig`` ends within a span."""
     client = state.get("kubernetesClientConfiguration")
-    return bool(client) and pki.expires_within(client["clientCertificate"], span)
+    return client is not None and pki.expires_within(client["clientCertificate"], span)
 
 
 def planned(inputs: Mapping[str, Any], outputs: Iterable[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +18,7 @@ from lab.session import PASSPHRASE, Ports, environment, exclusive
 from lab.tools import Tool, Tools
 from lab.words import parse, short_name, stack_of_file
 
-LAB_ADDRESSES = {
+LAB_ADDRESSES: dict[str, Any] = {
     "factory_url": "http://f:1",
     "arm_url": "https://a:6",
     "blob_url": "https://b:2/{account}",
@@ -25,6 +26,7 @@ LAB_ADDRESSES = {
     "rpc_url": "http://r:7",
     "kubernetes_url": "https://k:4",
     "nameserver": "127.0.0.1:5",
+    "talos": {"192.0.2.11": "127.0.0.1:8"},
 }
 
 
@@ -103,7 +105,11 @@ def test_the_labs_addresses_are_laid_over_the_settings() -> None:
     document = yaml.safe_load(overlay(SETTINGS, **LAB_ADDRESSES))
     settings = document["config"]["hybrid-talos:settings"]
     assert settings["image"] == {"factoryUrl": "http://f:1", "extensions": ["a"]}
-    assert settings["cluster"]["endpoints"] == {"kubernetes": "https://k:4", "nameserver": "127.0.0.1:5"}
+    assert settings["cluster"]["endpoints"] == {
+        "kubernetes": "https://k:4",
+        "nameserver": "127.0.0.1:5",
+        "talos": {"192.0.2.11": "127.0.0.1:8"},
+    }
     assert settings["azure"]["endpoints"] == {"resourceManager": "https://a:6", "blob": "https://b:2/{account}"}
     assert settings["azure"]["location"] == "westeurope"
     assert settings["aliyun"]["endpoints"] == {

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kilo_agents import describe_nodes
 from kubelets import Kubelets
 from kubernetes_cluster import Api, Cluster, wait_for
+from prometheus import definitions
 from real_lab import SIMULATED, RealLab
 
 from lab import real_tools, tools
@@ -56,6 +58,10 @@ def given(cluster: Cluster, kubelets: Kubelets) -> Cluster:
     api = cluster.api()
     for crd in yaml.safe_load_all((HERE / "data" / "crds.yaml").read_text()):
         api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    for crd in definitions():
+        api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    wait_for("definitions of monitors", lambda: api.find("/apis/monitoring.coreos.com/v1"))
+    describe_nodes(api)
     wait_for("definitions", lambda: api.find("/apis/talos.dev/v1alpha1") and api.find("/apis/cozystack.io/v1alpha1"))
     return cluster
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ class RealLab:
         self.is_up = False
         self.folder = folder / program.name
         shutil.copytree(program, self.folder)
+        # Dynamic providers run in the virtual environment that this names, seen from where the program was.
+        manifest = self.folder / "Pulumi.yaml"
+        manifest.write_text(manifest.read_text().replace("../../../../.venv", sys.prefix))
         provider = cluster.tools.kubernetes_provider.parent
         path = session.environment["PATH"]
         # The engine takes a provider on PATH before any other, whatever version the SDK asks for.

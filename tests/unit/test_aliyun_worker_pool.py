@@ -481,3 +481,30 @@ def test_the_talos_api_is_opened_for_diagnosis_to_named_ranges_only():
     assert (rule["portRange"], rule["prefixListId"]) == ("50000/50000", "aliyun-workers-diagnosis-ranges-id")
     assert recorder.one("-diagnosis-ranges").inputs["entries"] == [{"cidr": "203.0.113.0/24"}]
     refused("never open", talos_api_allowed_cidrs=["0.0.0.0/0"])
+
+
+GATEWAY = {"gateway": True, "min_size": 2, "max_size": 2, "public_ips": True, "mesh_location": MESH}
+
+
+def test_gateways_lead_their_location():
+    (main, *_) = load(user_data(machine(**GATEWAY)).decode())
+    assert main["machine"]["nodeAnnotations"] == {
+        "kilo.squat.ai/location": "azure-westeurope",
+        "kilo.squat.ai/leader": "true",
+    }
+
+
+def test_the_number_of_gateways_is_the_clouds_own_limit():
+    group = pool(**GATEWAY).one("-group")
+    assert (group.inputs["minSize"], group.inputs["maxSize"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_size": 3}, "min_size must be max_size with gateway"),
+        ({"mesh_location": None}, "mesh_location is required with gateway"),
+    ],
+)
+def test_gateways_that_could_not_lead_are_refused(changes, said):
+    refused(said, **{**GATEWAY, **changes})

@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import pytest
 from autoscaler_program import container, group, on_azure, refusal
@@ -245,4 +246,6 @@ def test_any_flag_is_accepted_or_refused_in_words(name, value):
 def test_the_page_has_every_flag():
     page = flags_page()
     assert all(f"| `{name}` |" in page for name in KNOWN)
+    written = (Path(__file__).parents[2] / "docs" / "autoscaler-flags.md").read_text()
+    assert page == written, "run `make docs`"
     assert len(page.splitlines()) == len(KNOWN) + 9

@@ -634,3 +634,34 @@ def test_the_table_of_sizes_is_whole_and_agrees_with_the_names():
 
 def test_a_pool_has_one_network():
     refused("one of virtual_network_name and subnet_id", subnet_id="/subscriptions/s/subnet")
+
+
+GATEWAY = {"gateway": True, "min_size": 2, "max_size": 2, "public_ips": True, "mesh_location": MESH}
+
+
+def test_gateways_lead_their_location():
+    (main, *_) = config(**GATEWAY)
+    assert main["machine"]["nodeAnnotations"] == {
+        "kilo.squat.ai/location": "azure-westeurope",
+        "kilo.squat.ai/leader": "true",
+    }
+    (main, *_) = config(mesh_location=MESH)
+    assert "kilo.squat.ai/leader" not in main["machine"]["nodeAnnotations"]
+
+
+def test_the_number_of_gateways_is_ours():
+    found = scale_set(**GATEWAY)
+    assert found.inputs["sku"]["capacity"] == 2
+    assert found.ignored == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_size": 3}, "min_size must be max_size with gateway"),
+        ({"min_size": 0, "max_size": 0}, "max_size"),
+        ({"mesh_location": None}, "mesh_location is required with gateway"),
+    ],
+)
+def test_gateways_that_could_not_lead_are_refused(changes, said):
+    refused(said, **{**GATEWAY, **changes})

@@ -236,7 +236,13 @@ def test_kubespan_is_machine_configuration_alone():
     told = computed({"home": HOME, "azure": AZURE, "aliyun": ALIYUN}, kind="kubespan", deploy=True)
     documents = list(yaml.safe_load_all(told["home"]["config_patch"]))
     # 1400 on Azure less 80: one value for all, since packets go there too.
-    assert documents[0] == {"apiVersion": "v1alpha1", "kind": "KubeSpanConfig", "enabled": True, "mtu": 1320}
+    assert documents[0] == {
+        "apiVersion": "v1alpha1",
+        "kind": "KubeSpanConfig",
+        "enabled": True,
+        "mtu": 1320,
+        "filters": {"endpoints": ["0.0.0.0/0", "!10.244.0.0/16", "!10.96.0.0/16"]},
+    }
     assert documents[1]["extraAnnouncedEndpoints"] == ["203.0.113.7:51820"]
     assert told["azure"]["annotations"] == {}
     assert "10.4.0.0/16" not in told["azure"]["internal_cidrs"]

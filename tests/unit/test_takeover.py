@@ -150,6 +150,9 @@ def test_a_stack_with_these_secrets_is_gone_on_with_and_others_are_refused() -> 
     bundle = bundle_of(machine_secrets())
     assert engine.is_taken(read_state(state_of(secrets_resource())), bundle)
     assert not engine.is_taken(read_state(state_of()), bundle)
+    # As older releases of talosctl wrote it, and with keys that nobody knows here.
+    more = {**bundle, "clock": {}, "secrets": {**bundle["secrets"], "aescbcencryptionsecret": ""}}
+    assert engine.is_taken(read_state(state_of(secrets_resource())), more)
     other = {**bundle, "trustdinfo": {"token": "another"}}
     with pytest.raises(EngineError, match="has the secrets of another cluster. Next: take over into a new stack"):
         engine.is_taken(read_state(state_of(secrets_resource())), other)

@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused():
     assert "version in quotes" in refusal(kubernetes_version="latest")
     assert "collector.gone_after_minutes" in refusal(collector={"gone_after_minutes": 1})
     assert "silent_pool_after_minutes" in refusal(collector={"silent_pool_after_minutes": 20})
-    assert "no such input" in refusal(transformations=[])
+    assert "no such input" in refusal(transformation=[])
 
 
 def test_two_controllers_share_no_object_names():

@@ -1,5 +1,7 @@
 """Everything that the library puts into a cluster: mesh, cloud controller, an autoscaler for each cloud, a package."""
 
+import base64
+
 import pulumi
 import pulumi_alicloud as alicloud
 import pulumi_azure_native as azure
@@ -9,6 +11,7 @@ from hybrid_talos import (
     ClusterAutoscaler,
     Cni,
     MeshKind,
+    MeshPeers,
     NetworkMesh,
     TalosCloudController,
 )
@@ -31,7 +34,7 @@ group = azure.resources.ResourceGroup(
     opts=pulumi.ResourceOptions(provider=azure_cloud),
 )
 
-NetworkMesh(
+mesh = NetworkMesh(
     "mesh",
     {
         "kind": MeshKind.KILO,
@@ -43,8 +46,29 @@ NetworkMesh(
             "azure": {"cidrs": ["10.2.0.0/16"], "path_mtu": 1400},
             "aliyun": {"cidrs": ["10.3.0.0/16"]},
         },
+        "peer_cidr": "10.5.0.0/24",
+        "monitoring": {"labels": {"release": "prometheus"}},
     },
     everywhere,
+)
+peers = MeshPeers(
+    "peers",
+    {
+        "cidr": "10.5.0.0/24",
+        "peers": {
+            "alice": {"address": "10.5.0.2", "preshared": True},
+            "branch": {
+                "address": "10.5.0.3",
+                "public_key": base64.b64encode(b"the branch has its private key..").decode(),
+                "endpoint": "branch.example.com:51820",
+                "routed_cidrs": ["172.16.1.0/24"],
+            },
+        },
+        "kubeconfig": config.require_secret("kubeconfig"),
+        "ready_minutes": 1,
+    },
+    # Programs that know the mesh say so; then the definition of Peers goes after they do.
+    pulumi.ResourceOptions.merge(everywhere, pulumi.ResourceOptions(depends_on=[mesh])),
 )
 controller = TalosCloudController("cloud", {"kubernetes_version": VERSION, "talos_version": "1.14.0"}, everywhere)
 AZURE = {
@@ -91,3 +115,4 @@ ClusterAutoscaler(
 )
 
 pulumi.export("deployments", [controller.deployment_name, on_azure.deployment_name, on_aliyun.deployment_name])
+pulumi.export("clients", peers.client_files)
