@@ -140,7 +140,10 @@ image = component(
         "azure": {
             "resourceGroupName": group.name,
             "location": LOCATION,
-            "endpoints": {"blob": addresses["azure"]["endpoints"]["blob"]},
+            "endpoints": {
+                "blob": addresses["azure"]["endpoints"]["blob"],
+                "resourceManager": addresses["azure"]["endpoints"]["resourceManager"],
+            },
         },
     },
     pulumi.ResourceOptions(providers=[azure_cloud]),

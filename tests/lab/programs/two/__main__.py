@@ -150,7 +150,10 @@ def on_azure(
             "azure": {
                 "resource_group_name": group.name,
                 "location": LOCATION,
-                "endpoints": {"blob": addresses["azure"]["endpoints"]["blob"]},
+                "endpoints": {
+                    "blob": addresses["azure"]["endpoints"]["blob"],
+                    "resource_manager": addresses["azure"]["endpoints"]["resourceManager"],
+                },
             },
         },
         pulumi.ResourceOptions(providers=[azure_cloud]),
