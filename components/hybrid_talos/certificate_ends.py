@@ -51,7 +51,10 @@ def told(name: str, end: str, now: datetime) -> str | None:
     when = datetime.strptime(end, _FORM).replace(tzinfo=UTC)
     day, renewal = when.strftime("%Y-%m-%d"), (when - RENEWED).strftime("%Y-%m-%d")
     if when <= now:
-        return f"the certificate of the {name} has ended on {day}: nobody gets in with it. Next: run `pulumi up`"
+        return (
+            f"the certificate of the {name} has ended on {day}: nobody gets in with it. Next: run `pulumi up "
+            "--refresh=false`, which renews it without a look at the cluster before"
+        )
     if when - RENEWED <= now:
         return f"the certificate of the {name} ends on {day}. Next: run `pulumi up`, which renews it"
     if when - TOLD <= now:

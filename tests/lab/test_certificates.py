@@ -112,3 +112,14 @@ def test_in_the_last_month_both_are_renewed_and_nothing_is_replaced(up: Lab, tmp
     assert after.outputs["talosconfig"] != before.outputs["talosconfig"]
     assert after.outputs["kubeconfig"] != before.outputs["kubeconfig"]
     assert up.changes() == {}
+
+
+def test_after_the_end_they_are_renewed_without_a_refresh(up: Lab, tmp_path: Path) -> None:
+    age(up, -1, tmp_path)
+    refused = up.run("preview", code=None)
+    assert refused.code != 0
+    assert "unreachable cluster" in refused.text
+    assert set(up.changes("--refresh=false").values()) == {"update"}
+    up.up("--refresh=false")
+    assert min(ends(up).values()) > (datetime.now(UTC) + timedelta(days=300)).strftime("%Y-%m-%d")
+    assert up.changes() == {}

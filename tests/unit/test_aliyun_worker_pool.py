@@ -425,6 +425,16 @@ def test_types_that_do_not_go_together_are_told_apart(types, said):
     assert said in "; ".join(instance_type_problems(types))
 
 
+def test_a_configuration_that_does_not_fit_is_refused_before_its_image_is_known():
+    patch = "machine: {files: [{path: /x, content: " + noise(100_000) + "}]}"
+
+    def program():
+        AliyunWorkerPool("aliyun-workers", {**BASE, "config_patches": [patch], "image_id": unknown()})
+
+    with pytest.raises(BadInputs, match=r"its biggest parts are machine\.files"):
+        run(program, preview=True)
+
+
 def test_nothing_needs_to_be_known_in_a_preview():
     def program():
         later = unknown()

@@ -2,7 +2,7 @@ from ipaddress import IPv4Network
 
 import pytest
 from hybrid_talos.allotment import allotted, collisions, slots
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 NAMES = st.text(st.characters(min_codepoint=45, max_codepoint=122), min_size=1, max_size=30)
@@ -13,6 +13,7 @@ SUPERNETS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(SUPERNETS, st.integers(0, 8), NAMES)
 def test_a_range_lies_in_its_supernet_and_has_its_size(supernet: IPv4Network, more: int, name: str) -> None:
     prefix = supernet.prefixlen + more
@@ -21,6 +22,7 @@ def test_a_range_lies_in_its_supernet_and_has_its_size(supernet: IPv4Network, mo
     assert network.prefixlen == prefix
 
 
+@settings(deadline=None)
 @given(st.sets(NAMES, min_size=1, max_size=40), NAMES)
 def test_another_name_moves_nothing_and_none_that_is_gone_does(names: set[str], other: str) -> None:
     supernet = IPv4Network("10.64.0.0/10")
@@ -33,6 +35,7 @@ def test_another_name_moves_nothing_and_none_that_is_gone_does(names: set[str], 
     assert before.items() >= ranges(names - {other}).items()
 
 
+@settings(deadline=None)
 @given(st.sets(NAMES, max_size=60), st.integers(0, 6))
 def test_names_without_a_collision_never_overlap(names: set[str], more: int) -> None:
     supernet = IPv4Network("10.2.0.0/16")
@@ -43,6 +46,7 @@ def test_names_without_a_collision_never_overlap(names: set[str], more: int) -> 
     assert len(found) == len(ranges) - len(set(ranges))
 
 
+@settings(deadline=None)
 @given(st.sets(NAMES, min_size=2, max_size=40), st.integers(1, 6))
 def test_the_ranges_that_are_offered_solve_every_collision(names: set[str], more: int) -> None:
     supernet = IPv4Network("10.2.0.0/16")

@@ -496,6 +496,16 @@ def test_sizes_from_another_language_come_as_floats():
     assert scale_set(min_size=1.0, max_size=3.0).inputs["tags"]["max"] == "3"
 
 
+def test_a_configuration_that_does_not_fit_is_refused_before_its_image_is_known():
+    patch = "machine: {files: [{path: /x, content: " + noise(100_000) + "}]}"
+
+    def program():
+        AzureWorkerPool("azure-workers", {**BASE, "config_patches": [patch], "image_id": unknown()})
+
+    with pytest.raises(BadInputs, match=r"its biggest parts are machine\.files"):
+        run(program, preview=True)
+
+
 def test_nothing_needs_to_be_known_in_a_preview():
     def program():
         later = unknown()

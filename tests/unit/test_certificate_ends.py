@@ -32,7 +32,7 @@ def in_days(days: float) -> str:
         (30.1, "the first `pulumi up` from 2026-01-31 on renews it"),
         (29, "ends on 2026-03-01. Next: run `pulumi up`, which renews it"),
         (0.1, "ends on 2026-01-31. Next: run `pulumi up`"),
-        (0, "has ended on 2026-01-31: nobody gets in with it"),
+        (0, "has ended on 2026-01-31: nobody gets in with it. Next: run `pulumi up --refresh=false`"),
         (-9, "has ended on 2026-01-22"),
     ],
 )

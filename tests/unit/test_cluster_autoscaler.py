@@ -75,7 +75,7 @@ def test_chosen_flags_are_written_as_the_autoscaler_reads_them():
     } <= set(flags)
 
 
-def test_groups_come_one_flag_each_in_an_order_that_the_program_cannot_change():
+def test_case_48_groups_come_one_flag_each_in_an_order_that_the_program_cannot_change():
     groups = {key: pulumi.Output.from_input(group(f"{key}-vmss", least=2, most=5)) for key in ("b", "a")}
     expected = ["--nodes=2:5:a-vmss", "--nodes=2:5:b-vmss"]
     for order in (groups, dict(reversed(groups.items()))):
@@ -167,7 +167,7 @@ def test_alibaba_environment_is_complete_and_its_key_comes_from_the_secret():
 
 
 @pytest.mark.parametrize("made", [on_azure, on_aliyun])
-def test_credentials_are_sent_as_text_and_once_and_always_as_a_secret(made):
+def test_case_47_credentials_are_sent_as_text_and_once_and_always_as_a_secret(made):
     recorder = made()
     secret = recorder.one("-credentials")
     assert SECRET in opened(secret.inputs["stringData"]).values()
@@ -182,7 +182,7 @@ def mark(made):
     return template(made)["metadata"]["annotations"]["hybrid-talos.dev/credentials"]
 
 
-def test_another_credential_rolls_the_pod_and_the_mark_of_it_is_a_secret():
+def test_case_47_another_credential_rolls_the_pod_and_the_mark_of_it_is_a_secret():
     first, same, other = on_azure(), on_azure(), on_azure(cloud=azure(client_secret=pulumi.Output.secret("x" * 40)))
     assert mark(first) == mark(same)
     assert mark(first) != mark(other)
@@ -199,7 +199,7 @@ def test_the_mark_gives_no_hold_on_the_credential():
 
 
 @pytest.mark.parametrize("value", ["abc\n", " abc", "", "\t"])
-def test_white_space_around_a_secret_is_refused_without_printing_it(value):
+def test_case_47_white_space_around_a_secret_is_refused_without_printing_it(value):
     for made in (
         lambda: on_azure(cloud=azure(client_secret=pulumi.Output.secret(value))),
         lambda: on_aliyun(cloud=aliyun(access_key_secret=pulumi.Output.secret(value))),
@@ -210,7 +210,7 @@ def test_white_space_around_a_secret_is_refused_without_printing_it(value):
         assert "abc" not in str(caught.value)
 
 
-def test_white_space_in_plain_values_is_refused():
+def test_case_47_white_space_in_plain_values_is_refused():
     with pytest.raises(BadInputs, match=r"azure\.subscription_id"):
         on_azure(cloud=azure(subscription_id=" 0000"))
     with pytest.raises(BadInputs, match=r"azure\.resource_group_name"):
@@ -432,7 +432,7 @@ def test_inputs_that_cannot_work_are_refused():
         ({"name": ""}, "no name"),
     ],
 )
-def test_groups_that_are_none_of_its_own_are_refused(changes, said):
+def test_case_48_groups_that_are_none_of_its_own_are_refused(changes, said):
     with pytest.raises(BadInputs, match=f"node_groups.w.*{said}"):
         read_group("ClusterAutoscaler 'x'", "w", "azure", group(**{"name": "vmss", **changes}))
     assert "node_groups.w" in refusal(node_groups={"w": pulumi.Output.from_input(group(**{"name": "vmss", **changes}))})
