@@ -10,10 +10,19 @@ import pytest
 os.environ.setdefault("PULUMI_ERROR_OUTPUT_STRING", "true")
 
 
+def _have_an_event_loop() -> None:
+    """Make the event loop that Pulumi's outputs expect in the main thread, if there is none."""
+    try:
+        asyncio.get_event_loop()
+    except RuntimeError:
+        asyncio.set_event_loop(asyncio.new_event_loop())
+
+
+_have_an_event_loop()
+
+
 @pytest.fixture(autouse=True)
-def event_loop_of_its_own() -> Iterator[None]:
-    """Give each test the event loop that Pulumi's outputs expect in the main thread: `asyncio.run` leaves none."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
+def an_event_loop_for_the_next() -> Iterator[None]:
+    """Leave an event loop to the tests that follow, and to their shared fixtures: `asyncio.run` leaves none."""
     yield
-    loop.close()
+    _have_an_event_loop()
