@@ -5,8 +5,10 @@ there it applies and resets here too, with the real talosctl. What the program i
 """
 
 import json
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ class Fleet:
         self._world = world
         self._folder = folder
         self._nodes: TalosNodes | None = None
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
 
     def hold(self, addresses: Sequence[str]) -> dict[str, str]:
         """Let machines at these addresses exist; return where each answers, by its address.
@@ -57,11 +61,25 @@ class Fleet:
 
     def follow(self) -> None:
         """Let the world know of machines that were reset by talosctl, and not through the simulated provider."""
-        nodes = {} if self._nodes is None else self._nodes.nodes()
-        for record in self._world.find(machines.PACKAGE, "machine"):
-            node = nodes.get(record.id)
-            if node is not None and node.phase not in ("off", "running") and not node.config:
-                self._leave(record.id, record.doc)
+        with self._lock:
+            nodes = {} if self._nodes is None else self._nodes.nodes()
+            for record in self._world.find(machines.PACKAGE, "machine"):
+                node = nodes.get(record.id)
+                if node is None or record.id in self._under_way or node.config:
+                    continue
+                if node.phase not in ("off", "running"):
+                    self._leave(record.id, record.doc)
+
+    @contextmanager
+    def configuring(self, address: str) -> Iterator[None]:
+        """Hold a machine that gets its configuration: the world knows of it before the machine does."""
+        with self._lock:
+            self._under_way.add(address)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way.discard(address)
 
     def _leave(self, address: str, doc: Mapping[str, Any]) -> None:
         cluster = self._world.get(machines.PACKAGE, "cluster", doc["cluster_id"])
@@ -89,8 +107,14 @@ class Fleet:
             return
         if node.phase == "maintenance":
             self._run("apply-config", "--insecure", "-n", self._at(address), "-f", Piped(text))
+            self._wait_for_configuration(address)
         else:
             self._run(*self._words(address, client), "apply-config", "-f", Piped(text))
+
+    def _wait_for_configuration(self, address: str) -> None:
+        end = time.monotonic() + _PATIENCE
+        while (node := self.node(address)) is not None and not node.config and time.monotonic() < end:
+            time.sleep(_PAUSE)
 
     def reset(self, address: str, client: Mapping[str, Any], *, graceful: bool) -> None:
         """Wipe a machine and let it boot into maintenance mode."""

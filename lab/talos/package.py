@@ -7,6 +7,7 @@ provider's. Like any provider bridged from Terraform it leaves secret marks to t
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -179,9 +180,10 @@ class ConfigurationApply(_Lasting):
         if (nodes := fleet.of(call.world)) is not None:
             nodes.follow()
         machines.check_reach(call.world, inputs["node"], outputs["endpoint"], client_of(inputs))
-        machines.apply(call.world, inputs["node"], text, outputs["resolvedApplyMode"])
-        if nodes is not None:
-            nodes.apply(inputs["node"], text, client_of(inputs))
+        with nodes.configuring(inputs["node"]) if nodes is not None else nullcontext():
+            machines.apply(call.world, inputs["node"], text, outputs["resolvedApplyMode"])
+            if nodes is not None:
+                nodes.apply(inputs["node"], text, client_of(inputs))
         for write_only in ("clientConfigurationWo", "machineConfigurationInputWo"):
             outputs.pop(write_only, None)
         return "machine_configuration_apply", outputs
