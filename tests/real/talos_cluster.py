@@ -81,14 +81,19 @@ class Cluster:
         """Return the file with the config of a node."""
         return "worker.yaml" if name.startswith("worker") else "controlplane.yaml"
 
-    def generate(self) -> None:
-        """Make the cluster's secrets and configs, and a talosconfig with the control planes as endpoints."""
+    def generate(self, *, stranger: bool = False) -> None:
+        """Make the cluster's secrets and configs, and a talosconfig with the control planes as endpoints.
+
+        All clusters of the tests have the same secrets, but for strangers.
+        """
         endpoint = self.nodes.kubernetes_endpoint
         bundle = self.folder / "secrets.yaml"
-        if not Cluster.secrets:
+        if Cluster.secrets and not stranger:
+            bundle.write_text(Cluster.secrets)
+        else:
             self.do("gen", "secrets", "--output-file", str(bundle))
+        if not stranger:
             Cluster.secrets = bundle.read_text()
-        bundle.write_text(Cluster.secrets)
         words = ("--with-docs=false", "--with-examples=false", "--kubernetes-version", KUBERNETES)
         self.do(
             "gen", "config", "demo", endpoint, "--with-secrets", str(bundle), "--output-dir", str(self.folder), *words

@@ -102,7 +102,7 @@ def test_machines_of_another_cluster_are_left_alone(empty: Cluster, tmp_path: Pa
     empty.wait("running")
     stranger = Cluster(tmp_path / "other", empty.talosctl, ("cp-1",))
     (tmp_path / "other").mkdir(exist_ok=True)
-    stranger.generate()
+    stranger.generate(stranger=True)
     wrong = props(empty) | {"client_configuration": props(stranger, members=("cp-1",))["client_configuration"]}
     with pytest.raises(WorkError, match="was not started within 0 minutes"):
         _in_no_time(wrong)
