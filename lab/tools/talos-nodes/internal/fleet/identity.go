@@ -141,7 +141,8 @@ func (n *Node) signed(ca *x509.CertificateAuthority, clients *stdx509.CertPool) 
 
 	pair, err := x509.NewKeyPair(ca,
 		x509.IPAddresses(ips), x509.DNSNames(dns), x509.CommonName(n.Hostname()),
-		x509.NotAfter(time.Now().Add(24*time.Hour)),
+		// Clocks are set back now and then.
+		x509.NotBefore(time.Now().Add(-5*time.Minute)), x509.NotAfter(time.Now().Add(24*time.Hour)),
 		x509.KeyUsage(stdx509.KeyUsageDigitalSignature),
 		x509.ExtKeyUsage([]stdx509.ExtKeyUsage{stdx509.ExtKeyUsageServerAuth}),
 	)

@@ -178,7 +178,8 @@ func (s *Server) identity(node *fleet.Node) (*tls.Certificate, error) {
 
 	pair, err := x509.NewKeyPair(ca,
 		x509.IPAddresses(ips), x509.DNSNames(dns), x509.CommonName("kube-apiserver"), x509.Organization("kube-master"),
-		x509.NotAfter(time.Now().Add(lifetime)),
+		// Clocks are set back now and then.
+		x509.NotBefore(time.Now().Add(-5*time.Minute)), x509.NotAfter(time.Now().Add(lifetime)),
 		x509.KeyUsage(stdx509.KeyUsageDigitalSignature|stdx509.KeyUsageKeyEncipherment),
 		x509.ExtKeyUsage([]stdx509.ExtKeyUsage{stdx509.ExtKeyUsageServerAuth}),
 	)
