@@ -9,25 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ran import Run, checked
 
 from lab.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
 AZURE_MARKER = "lab-azure-client-secret-MARKER"
 ALIYUN_MARKER = "lab-aliyun-access-key-secret-MARKER"
-
-
-@dataclass
-class Run:
-    """What one command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def text(self) -> str:
-        return self.out + self.err
 
 
 @dataclass
@@ -59,10 +47,7 @@ class Lab:
             timeout=900,
             check=False,
         )
-        run = Run(done.returncode, done.stdout, done.stderr)
-        if code is not None:
-            assert run.code == code, f"{' '.join(words)} ended with {run.code}:\n{run.text[-8000:]}"
-        return run
+        return checked(done, words, code)
 
     def preview(self, *words: str) -> list[dict[str, Any]]:
         """Return the steps that a preview plans."""

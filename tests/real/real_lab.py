@@ -5,29 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kubernetes_cluster import Cluster
+from ran import Run, checked
 
 from lab.session import PACKAGES, Session
 
 SIMULATED = tuple(name for name in PACKAGES if name != "kubernetes")
-
-
-@dataclass
-class Run:
-    """What one command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def text(self) -> str:
-        """All that it printed."""
-        return self.out + self.err
 
 
 class RealLab:
@@ -61,10 +47,7 @@ class RealLab:
             timeout=900,
             check=False,
         )
-        run = Run(done.returncode, done.stdout, done.stderr)
-        if code is not None:
-            assert run.code == code, f"{' '.join(words)} ended with {run.code}:\n{run.text[-8000:]}"
-        return run
+        return checked(done, words, code)
 
     def set(self, key: str, value: str, *, secret: bool = False) -> None:
         """Set a value of the stack's configuration."""
