@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from .talos.hardware import disk_for
+
 SETTINGS = "hybrid-talos:settings"
 
 
@@ -53,14 +55,14 @@ def _settings(text: str) -> tuple[Any, dict[str, Any] | None]:
     return document, settings if isinstance(settings, dict) else None
 
 
-def machines_of(text: str) -> list[str]:
-    """Return the addresses of the machines in a configuration's settings."""
+def machines_of(text: str) -> dict[str, dict[str, Any] | None]:
+    """Return the machines in a configuration's settings: by address, the disk that its settings ask for."""
     try:
         cluster = (_settings(text)[1] or {})["cluster"]
         machines = [*(cluster.get("controlPlanes") or ()), *(cluster.get("workers") or ())]
-        return [str(IPv4Address(machine["address"])) for machine in machines]
+        return {str(IPv4Address(machine["address"])): disk_for(machine) for machine in machines}
     except (KeyError, TypeError, AttributeError, ValueError):
-        return []
+        return {}
 
 
 def names_to_make(text: str) -> dict[str, list[str]]:

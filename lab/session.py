@@ -255,9 +255,9 @@ class Session:
         blob_store.keep_in(self.world, AzuriteStore(server))
         self._stack.callback(blob_store.keep_in, self.world, None)
 
-    def answer_for(self, addresses: Sequence[str]) -> dict[str, str]:
-        """Let machines at these addresses answer to talosctl; return where, by address."""
-        return self._fleet.hold(addresses)
+    def answer_for(self, machines: Mapping[str, Mapping[str, object] | None]) -> dict[str, str]:
+        """Let machines at these addresses, with these disks, answer to talosctl; return where, by address."""
+        return self._fleet.hold(machines)
 
     def kubernetes_of(self, answering: Mapping[str, str]) -> str:
         """Return where the Kubernetes API of a stack is reached: that of its machines, if it has any."""

@@ -4,7 +4,6 @@ The simulated Talos provider keeps what a cluster is in the world, as the other 
 there it applies and resets here too, with the real talosctl. What the program itself asks of machines, it asks these.
 """
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,23 +33,23 @@ class Fleet:
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
 
-    def hold(self, addresses: Sequence[str]) -> dict[str, str]:
-        """Let machines at these addresses exist; return where each answers, by its address.
+    def hold(self, wanted: Mapping[str, Mapping[str, object] | None]) -> dict[str, str]:
+        """Let machines exist, each with its address and disk; return where each answers, by its address.
 
         They are kept between commands, so that a machine is the same and answers at the same place in each.
         """
-        wanted = sorted(set(addresses))
         if not wanted:
             return {}
-        description = self._folder / "fleet.json"
-        if description.exists():
-            _add(description, wanted)
-            nodes = TalosNodes(self._folder)
-        else:
-            nodes = TalosNodes(self._folder, [Machine(address, address=address) for address in wanted])
+        nodes = TalosNodes(
+            self._folder,
+            [
+                Machine(address, address=address, disks=[dict(disk)] if disk else [])
+                for address, disk in sorted(wanted.items())
+            ],
+        )
         nodes.start()
         self._nodes = nodes
-        self._switch(wanted)
+        self._switch(sorted(wanted))
         return {address: nodes.endpoint(address) for address in wanted}
 
     @property
@@ -174,20 +173,6 @@ class Fleet:
             talosctl.run(*words)
         except talosctl.TalosctlError as error:
             raise CloudError("Unavailable", str(error)) from None
-
-
-def _add(description: Path, wanted: Sequence[str]) -> None:
-    """Add machines to the description of a fleet that is not running."""
-    document = json.loads(description.read_text())
-    nodes: list[dict[str, Any]] = document["nodes"]
-    known = {node["address"] for node in nodes}
-    prefix = nodes[0]["listen"].rpartition(":")[0].rpartition(".")[0]
-    port = nodes[0]["listen"].rpartition(":")[2]
-    last = max(int(node["listen"].rpartition(":")[0].rpartition(".")[2]) for node in nodes)
-    for number, address in enumerate((a for a in wanted if a not in known), start=last + 1):
-        # Alike but for name and place.
-        nodes.append({**nodes[0], "name": address, "address": address, "listen": f"{prefix}.{number}:{port}"})
-    description.write_text(json.dumps(document, indent=1))
 
 
 _FLEETS: dict[Path, Fleet] = {}

@@ -54,8 +54,8 @@ class Machine:
     installed: bool = False
     memory_mib: int = 8192
     disks: Sequence[dict[str, Any]] = ()
-    """Each with ``path`` and ``size`` in bytes, and perhaps ``model``, ``serial``, ``wwid``, ``transport``,
-    ``readonly``, ``rotational``. One of 64 GiB, ``/dev/sda``, if there are none."""
+    """Each with ``path`` and ``size`` in bytes, and perhaps ``model``, ``serial``, ``wwid``, ``uuid``, ``modalias``,
+    ``busPath``, ``transport``, ``readonly``, ``rotational``. One of 64 GiB, ``/dev/sda``, if there are none."""
     links: Sequence[dict[str, Any]] = ()
     """Each with ``name``, ``mac``, ``addresses`` (with prefix length), and perhaps ``driver``, ``up``. One ``eth0``
     with the machine's address if there are none."""

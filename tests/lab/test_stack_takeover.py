@@ -143,7 +143,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     lab.run("config", "set", "hybrid-talos:stack", "cluster")
     (folder / "temp").mkdir()
     with Session(Places(folder / "lab"), found) as session:
-        talos = session.answer_for(ADDRESSES)
+        talos = session.answer_for(dict.fromkeys(ADDRESSES))
         site = Site(lab, session, handmade, folder, folder / "overlaid.yaml", folder / "temp", talos)
         for name, members in overlay.names_to_make(file.read_text()).items():
             dns_server.by_hand(session.world, name, members)

@@ -14,10 +14,15 @@ import (
 
 // Resource returns a disk as Talos shows it.
 func (d *Disk) Resource() block.DiskSpec {
+	bus := d.BusPath
+	if bus == "" {
+		bus = "/pci0000:00/0000:00:05.0/" + d.Serial
+	}
+
 	return block.DiskSpec{
 		DevPath: d.Path, Size: d.Size, PrettySize: humanize.IBytes(d.Size), IOSize: 512, SectorSize: 512,
 		Readonly: d.Readonly, Rotational: d.Rotational, Model: d.Model, Serial: d.Serial, WWID: d.WWID,
-		Transport: d.Bus, BusPath: "/pci0000:00/0000:00:05.0/" + d.Serial,
+		UUID: d.UUID, Modalias: d.Modalias, Transport: d.Bus, BusPath: bus,
 	}
 }
 

@@ -52,6 +52,9 @@ type Disk struct {
 	Serial     string `json:"serial"`
 	Bus        string `json:"transport"`
 	WWID       string `json:"wwid"`
+	UUID       string `json:"uuid"`
+	Modalias   string `json:"modalias"`
+	BusPath    string `json:"busPath"`
 	Readonly   bool   `json:"readonly"`
 	Rotational bool   `json:"rotational"`
 }
