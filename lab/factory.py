@@ -9,6 +9,7 @@ with 501. Images are made on the first request, and kept.
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from http import HTTPStatus
@@ -24,6 +25,7 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 _BLOCK = 1 << 20
 _BODY_LIMIT = 1 << 20
 _CORRUPTED = 64
+_PAUSE = 4.0
 
 _TYPES = {
     ".xz": "application/x-xz",
@@ -158,7 +160,8 @@ class _Handler(BaseHTTPRequestHandler):
             end = min(start + fault.after, end)
             self.close_connection = True
         spoilt = fault.after if fault is not None and fault.action == "corrupt" else None
-        for block in _blocks(path, start, end, spoilt):
+        pause = start + fault.after if fault is not None and fault.action == "pause" else None
+        for block in _with_pause(path, start, end, spoilt, pause):
             self.wfile.write(block)
 
     def _wanted(self, marks: dict[str, str], size: int) -> tuple[int, int] | None:
@@ -167,6 +170,14 @@ class _Handler(BaseHTTPRequestHandler):
         if header is None or (condition is not None and condition not in marks.values()):
             return None
         return _span(header, size)
+
+
+def _with_pause(path: Path, start: int, end: int, spoilt: int | None, pause: int | None) -> Iterator[bytes]:
+    if pause is not None and pause < end:
+        yield from _blocks(path, start, pause, spoilt)
+        time.sleep(_PAUSE)
+        start = pause
+    yield from _blocks(path, start, end, spoilt)
 
 
 def _blocks(path: Path, start: int, end: int, spoilt: int | None) -> Iterator[bytes]:

@@ -22,6 +22,7 @@ ACTIONS = {
     "html": "an HTML page comes in place of the image",
     "busy": "the answer is 503",
     "missing": "the answer is 404",
+    "pause": "nothing comes for four seconds after so many bytes: long enough for a line that says how far it is",
 }
 """What can go wrong."""
 

@@ -1,6 +1,7 @@
 """An image on Azure through its life on the real engine: changed, kept, brought back, lost, killed, destroyed."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 import yaml
 from killed_up import kill_up
 from lab_folder import Lab
+
+from lab.factory_faults import Fault, plan
 
 pytestmark = pytest.mark.lab
 
@@ -182,3 +185,14 @@ def test_a_killed_up_is_finished_by_the_next_and_leaves_nothing(
     assert image.uploads() == (2 if states == ["ActiveUpload"] else 1)
     wanted.destroy()
     assert [record.id for record in world.find() if not record.doc.get("builtin")] == []
+
+
+def test_a_long_upload_says_how_far_it_is(tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "lab", "image", PROGRAM / "Pulumi.image.yaml", program=PROGRAM)
+    image = Image(lab, tmp_path, "gallery")
+    wanted = image.with_(DRBD)
+    plan(lab.folder / "factory", Fault("pause", "azure-*", after=1000))
+    said = wanted.up().text
+    lines = re.findall(r"azure-amd64\S*: \d+ %, \d+\.\d MB/s, .*left \(\d+ of \d+ MiB\)", said)
+    assert lines, said
+    wanted.destroy()
