@@ -24,7 +24,7 @@ from typing import Any
 from ..http_base import Handler, LoopbackServer
 from ..provider import Call
 from ..world import CloudError, LostAnswer, Record, World
-from . import scaling_actions
+from . import scaling_actions, stock
 from .bridge import PACKAGE, Doc, find, lookup, region_of
 from .instances import KIND as INSTANCE
 from .instances import instances
@@ -279,10 +279,18 @@ class _Rpc(Handler):
                 "ScalingGroupId": record.doc["scalingGroupId"],
                 "ImageId": record.doc["imageId"],
                 "LifecycleState": "Active" if record.doc["active"] else "Inactive",
+                "Tags": [{"Key": key, "Value": value} for key, value in (record.doc.get("tags") or {}).items()],
             }
             for record in shown
         ]
         return {**page, "ScalingConfigurations": items}
+
+    # -- stock ------------------------------------------------------------------------------------------------
+
+    def _DescribeAvailableResource(self, given: Parameters) -> Doc:  # noqa: N802
+        if given.get("DestinationResource") != "InstanceType" or not given.get("InstanceType"):
+            raise CloudError("InvalidParameter", "The lab knows the stock of one instance type.")
+        return stock.available(self.world, given["RegionId"], given["InstanceType"])
 
     # -- machines of scaling groups ---------------------------------------------------------------------------
 
@@ -351,6 +359,13 @@ _ACTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "DeleteImage": ("ecs", ("ImageId", "Force")),
     "TagResources": ("ecs", ("ResourceType", "ResourceId.N", "Tag.N.Key", "Tag.N.Value")),
     "UntagResources": ("ecs", ("ResourceType", "ResourceId.N", "TagKey.N")),
+    "DescribeAvailableResource": (
+        "ecs",
+        (
+            *("DestinationResource", "ResourceType", "InstanceChargeType", "IoOptimized", "InstanceType"),
+            "SpotStrategy",
+        ),
+    ),
     "DescribeInstances": ("ecs", ("ImageId", "PageSize", "PageNumber")),
     "DescribeScalingConfigurations": ("ess", ("ScalingGroupId", "PageSize", "PageNumber")),
     "DescribeScalingGroups": ("ess", ("ScalingGroupIds.N", "PageSize", "PageNumber")),

@@ -3,7 +3,7 @@
 The same records and rules as the simulated provider's: a disk that is made here is seen there.
 
 Sources: learn.microsoft.com "Azure REST API reference" (rest/api/compute: Disks, Images, Gallery Images, Gallery Image
-Versions, Virtual Machine Scale Sets), "Track asynchronous Azure operations" (azure-resource-manager/management/
+Versions, Virtual Machine Scale Sets, Usage), "Track asynchronous Azure operations" (azure-resource-manager/management/
 async-operations), "Common error codes" (azure-resource-manager/troubleshooting/common-deployment-errors).
 
 A planned fault can strike ``create``, ``update``, ``read`` and ``delete`` of a type, ``grant`` and ``revoke`` of
@@ -27,6 +27,7 @@ from .identity import accepts
 from .instances import KIND as INSTANCE
 from .package import PACKAGE as PROVIDER
 from .records import PACKAGE, Doc, below, lookup, outputs
+from .usages import usages
 
 AUDIENCES = (
     "https://management.azure.com",
@@ -172,6 +173,8 @@ class _Arm(Handler):
     def _list(self, path: _Path) -> None:
         if path.type == "virtualMachineScaleSets/virtualMachines":
             items = [instance(r.id, r.doc) for r in below(self.world, path.id, INSTANCE)]
+        elif path.type == "locations/usages":
+            items = usages(self.world, path.subscription, path.names[0])
         elif path.type == "virtualMachines":
             items = []  # the lab has no machines outside of scale sets
         elif (kind := _LISTED.get(path.type)) is not None:

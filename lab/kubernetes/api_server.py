@@ -2,8 +2,7 @@
 
 One server stands for all clusters. The name that a client asks for in its handshake (SNI) says which cluster it wants;
 a client that wants an address sends none, and gets the newest cluster whose endpoint is one. The certificate is of
-that cluster's own authority. Of objects it serves the list of Nodes alone: the simulated provider keeps the others
-itself.
+that cluster's own authority. What may be read of the objects that the simulated provider keeps is in reading.py.
 
 Like the kube-apiserver that Talos starts (siderolabs/talos control_plane_static_pod.go, `anonymous-auth: false`), it
 answers 401 to whoever shows no client certificate of the cluster, unless the machine configs allow anonymous requests.
@@ -18,12 +17,12 @@ import threading
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ..http_base import Handler, LoopbackServer
 from ..talos import machines, pki
 from ..world import Record, World
-from . import kilo_agent
+from . import reading
 
 STARTING = 2
 """Connections that an API closes while it starts; so many more find it listening and not ready yet."""
@@ -97,10 +96,17 @@ class ApiServer(LoopbackServer):
         planes = machines.members(self._world, self._clusters[context], "controlplane")
         return any(plane.get("anonymous") for plane in planes)
 
-    def nodes(self, context: ssl.SSLContext) -> list[dict[str, Any]]:
-        """Return the Nodes of the cluster of a connection."""
+    def read(self, context: ssl.SSLContext, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+        """Return an object or a list of the cluster of a connection."""
+        return reading.read(self._world, self._key(context), path, query)
+
+    def review(self, context: ssl.SSLContext, body: dict[str, Any]) -> dict[str, Any]:
+        """Return whether somebody may do something in the cluster of a connection."""
+        return reading.review(self._world, self._key(context), body)
+
+    def _key(self, context: ssl.SSLContext) -> str:
         cluster = self._world.get(machines.PACKAGE, "cluster", self._clusters[context]) or {}
-        return kilo_agent.described(self._world, str(cluster.get("key")))
+        return str(cluster.get("key"))
 
     def version(self, context: ssl.SSLContext) -> str:
         """Return the version of the cluster of a connection."""
@@ -124,11 +130,20 @@ class _Api(Handler):
             version = self.apis.version(context)
             major, minor, *_ = [*version.split("."), "", ""]
             self._json(200, {"major": major, "minor": minor, "gitVersion": f"v{version}", "platform": "linux/amd64"})
-        elif where.path == "/api/v1/nodes" and known:
-            items = self.apis.nodes(context)
-            self._json(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items})
+        elif known and (found := self.apis.read(context, where.path, dict(parse_qsl(where.query)))) is not None:
+            self._json(200, found)
         else:
             self._status(404, "NotFound", "the server could not find the requested resource")
+
+    def do_POST(self) -> None:
+        body = self.body()
+        assert isinstance(self.connection, ssl.SSLSocket)
+        if not self.connection.getpeercert():
+            self._status(401, "Unauthorized", "Unauthorized")
+        elif self.path == reading.REVIEWS:
+            self._json(201, self.apis.review(self.connection.context, json.loads(body)))
+        else:
+            self._status(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
     def _health(self, path: str, failing: tuple[str, ...], verbose: bool) -> None:
         lines = [f"[-]{name} failed: reason withheld" if name in failing else f"[+]{name} ok" for name in _CHECKS]

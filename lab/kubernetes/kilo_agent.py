@@ -6,6 +6,7 @@ its disk, here: for as long as the Node has its name.
 
 import base64
 import hashlib
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,7 @@ def _annotated(node: Mapping[str, Any], number: int) -> dict[str, Any]:
     said = {
         "endpoint": f"{address}:51820",
         "internal-ip": f"{address}/32",
+        "last-seen": str(int(time.time())),
         "key": base64.b64encode(key).decode(),
         "wireguard-ip": f"10.4.0.{number + 1}/16",
     }

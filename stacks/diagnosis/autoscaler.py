@@ -87,6 +87,8 @@ def _short(version: str) -> str:
 
 def lease_findings(pool: Pool, one: Running, cluster: Cluster) -> list[Finding]:
     """Return whether the autoscaler leads."""
+    if "leases" in cluster.unread:
+        return []
     lease = _find(cluster.leases, one.namespace, one.lease)
     holder = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
     if lease is None or not holder:
@@ -109,6 +111,8 @@ def status_findings(pool: Pool, one: Running, cluster: Cluster) -> list[Finding]
     def say(level: Level, what: str, why: str = "", do: str = "") -> Finding:
         return Finding(level, "status", what, why, do, pool.name)
 
+    if "configmaps" in cluster.unread:
+        return []
     held = _find(cluster.maps, one.namespace, one.status_map)
     if held is None:
         return [say(Level.STOPS, f"there is no ConfigMap {where}", "it was never through its first loop", logs)]

@@ -34,6 +34,8 @@ def examine(pools: Sequence[Pool], groups: Mapping[str, Group], cluster: Cluster
     found += cluster_findings(cluster, [one.cloud for one in running])
     found += version_findings(cluster, talos_versions(cluster.nodes))
     found += mesh_findings(cluster)
+    if "pods" in cluster.unread:
+        return ordered(found)
     full = [one.pool for one in found if one.level is Level.STOPS]
     found += pending_findings(cluster.pods, {pool.name: pool for pool in pools}, full)
     return ordered(found)

@@ -100,6 +100,8 @@ class Cluster:
     """ConfigMaps that autoscalers write their status to."""
     denied: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By `namespace/service account`: rights of an autoscaler that it has not, such as `list nodes`."""
+    unread: frozenset[str] = frozenset()
+    """Kinds that could not be read, such as `leases`: that there is none of them says nothing."""
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,9 @@ class Finding:
     @property
     def line(self) -> str:
         """The finding in one line."""
-        return ". ".join(
-            part.rstrip(".") for part in (self.what, self.why, f"Next: {self.do}" if self.do else "") if part
-        )
+        parts = (self.what, self.why, f"Next: {self.do}" if self.do else "")
+        first, *rest = [part.rstrip(".") for part in parts if part]
+        return ". ".join([first, *(part[0].upper() + part[1:] for part in rest)])
 
     def as_dict(self) -> dict[str, str]:
         """Return the finding for programs."""

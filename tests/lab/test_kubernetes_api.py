@@ -161,7 +161,7 @@ def test_the_administrator_sees_checks_and_version(world: World, tmp_path: Path)
         assert (status, text.splitlines()[-1]) == (200, "readyz check passed")
         assert cluster.get(server, "/livez", tmp_path) == (200, "ok")
         assert '"gitVersion": "v1.36.3"' in cluster.get(server, "/version", tmp_path)[1]
-        assert cluster.get(server, "/api/v1/pods", tmp_path)[0] == 404
+        assert cluster.get(server, "/api/v1/secrets", tmp_path)[0] == 404
 
 
 def test_the_nodes_are_listed_with_what_kilo_wrote_on_them(world: World, tmp_path: Path) -> None:

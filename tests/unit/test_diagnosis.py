@@ -185,7 +185,7 @@ BROKEN: Mapping[str, tuple[Break, Level, str, str, str]] = {
     ),
     "no quota": (
         lambda s: s.change_group(AZURE, quotas=(Quota("cores of standardDSv3Family", 99, 100, 2),)),
-        *(STOPS, AZURE, "quota", "99 of 100 used, and 2 more machines need 4. not one more"),
+        *(STOPS, AZURE, "quota", "99 of 100 used, and 2 more machines need 4. Not one more"),
     ),
     "little quota": (
         lambda s: s.change_group(AZURE, quotas=(Quota("cores", 98, 100, 2),)),
