@@ -4,6 +4,7 @@ Inputs that change are recorded, since a removal has nothing but what was record
 machine reboots.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -86,10 +87,15 @@ def remove_control_plane(cluster: Cluster, machine: Machine, drain_seconds: floa
     """Let a control plane leave etcd, wipe it and forget its Node; WorkError when the rest would not have quorum."""
     answer = _settled_answer(cluster, machine)
     # Also of one in maintenance mode: who wiped it may have left its member behind.
-    _leave(cluster, machine, alive=bool(answer), drain_seconds=drain_seconds)
+    left = [_leave(cluster, machine, alive=bool(answer), drain_seconds=drain_seconds)]
     if answer:
-        wipe(cluster, machine)
-        # It may have been just about to join.
+
+        def leave_again() -> bool:
+            # One that has just left does not join again before its next boot; later, nothing is certain.
+            return left.pop() if left else _leave(cluster, machine, alive=True, drain_seconds=0)
+
+        wipe(cluster, machine, leave=leave_again)
+        # It may have been added to etcd without having started there.
         _leave(cluster, machine, alive=False, drain_seconds=0)
     elif answer is None:
         _warn_of_ghost(cluster, machine)
@@ -124,8 +130,8 @@ def _settled_answer(cluster: Cluster, machine: Machine) -> bool | None:
     return found[-1]
 
 
-def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: float) -> None:
-    """Take a machine's member out of etcd, if it has one and the others can do without."""
+def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: float) -> bool:
+    """Take a machine's member out of etcd, if it has one and the others can do without; return whether it had one."""
 
     def problem(etcd: Etcd) -> str | None:
         if not etcd.born:
@@ -146,7 +152,7 @@ def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: fl
     cluster = replace(cluster, members=[*cluster.members, *strangers(cluster, etcd)])
     own = life_plan.find(etcd.voters, machine.name, machine.address)
     if own is None:
-        return
+        return False
     if own.healthy and not alive:
         raise WorkError(
             f"{machine.name} does not answer at {machine.endpoint}, but its etcd works: it is not dead, only not "
@@ -175,30 +181,42 @@ def _leave(cluster: Cluster, machine: Machine, *, alive: bool, drain_seconds: fl
         return f"etcd still lists it{why}" if there else None
 
     wait_for_etcd(cluster, f"{machine.name} should leave etcd", cluster.limits.lost, still_there)
+    return True
 
 
-def wipe(cluster: Cluster, machine: Machine, *, teardown: bool = False) -> None:
-    """Reset a machine into maintenance mode and wait until it has gone down for that; lost answers are asked anew."""
+def wipe(
+    cluster: Cluster, machine: Machine, *, leave: Callable[[], bool] | None = None, teardown: bool = False
+) -> None:
+    """Reset a machine into maintenance mode and wait until it has gone down for that; lost answers are asked anew.
+
+    ``leave`` is called before each reset of a control plane, takes its member out of etcd and returns whether there was
+    one. With none, the machine may join between that look and its reset, so it is asked to leave by itself on its way
+    down; when it cannot, that ends with the machine running on, and it is looked at and reset once more.
+    """
     cluster.say(f"{machine.name}: resetting")
-    accepted, silent = False, 0
+    accepted: float | None = None
+    silent, graceful = 0, leave is not None
 
     def problem() -> str | None:
-        nonlocal accepted, silent
+        nonlocal accepted, silent, graceful
         answer = answers(cluster, machine)
         if answer is False:
             return None
         if answer is None:
             silent += 1
             # It may come back at an address that is not known here, so its silence must do.
-            return None if accepted and silent >= _SILENT else f"it does not answer at {machine.endpoint}"
+            return None if accepted is not None and silent >= _SILENT else f"it does not answer at {machine.endpoint}"
         silent = 0
-        if accepted:
-            return "it still runs"
+        if accepted is not None:
+            if not graceful or cluster.clock() < accepted + cluster.limits.gate:
+                return "it still runs"
+            graceful = False
+        left = leave is not None and leave()
         try:
-            cluster.talos.reset(machine)
+            cluster.talos.reset(machine, graceful=graceful and not left)
         except TalosError as error:
             return str(error)
-        accepted = True
+        accepted = cluster.clock()
         return "it still runs"
 
     try:

@@ -137,8 +137,12 @@ class Talos(Protocol):
     def remove_etcd_member(self, via: Machine, member_id: str) -> None:
         """Take a dead member out of etcd."""
 
-    def reset(self, machine: Machine) -> None:
-        """Wipe the machine and reboot it into maintenance mode; return when the reset has begun."""
+    def reset(self, machine: Machine, *, graceful: bool) -> None:
+        """Wipe the machine and reboot it into maintenance mode; return when the reset has begun.
+
+        A ``graceful`` one leaves etcd first if etcd has started there, and ends with the machine running on when
+        that cannot be.
+        """
 
     def kubeconfig(self, machine: Machine) -> str:
         """Return credentials of a Kubernetes administrator."""

@@ -156,9 +156,9 @@ class TalosctlApi:
         """Take a dead member out of etcd."""
         self._change(via, ["etcd", "remove-member", member_id], _WORK)
 
-    def reset(self, machine: Machine) -> None:
+    def reset(self, machine: Machine, *, graceful: bool) -> None:
         """Wipe the machine and reboot it into maintenance mode; return when the reset has begun."""
-        self._change(machine, ["reset", "--graceful=false", "--reboot", "--wait=false"], _WORK)
+        self._change(machine, ["reset", f"--graceful={str(graceful).lower()}", "--reboot", "--wait=false"], _WORK)
 
     def kubeconfig(self, machine: Machine) -> str:
         """Return credentials of a Kubernetes administrator."""

@@ -403,14 +403,31 @@ class FakeTalos:
                 box.left = True
         world.check()
 
-    def reset(self, machine: Machine) -> None:
+    def reset(self, machine: Machine, *, graceful: bool) -> None:
         box = self._call(machine, change=True)
-        self.world.log.append(f"{self.world.now:.0f} reset {machine.name}")
         world = self.world
+        world.log.append(f"{world.now:.0f} reset {machine.name}{' gracefully' if graceful else ''}")
+        if graceful and not self._left(box):
+            world.log.append(f"{world.now:.0f} reset of {machine.name} failed")
+            return
         fresh = Box(box.address, box.version, up_at=world.now + 120, ours=True)
         world.boxes[box.address] = fresh
         world.check()
         self._answer(machine)
+
+    def _left(self, box: Box) -> bool:
+        """Leave etcd on the way down; False when that fails and the machine runs on.
+
+        A learner that has not started is no member in its own eyes (siderolabs/talos `v1alpha1_sequencer_tasks.go`,
+        `LeaveEtcd`).
+        """
+        own = next((entry for entry in self.world.entries if entry.id == box.member), None)
+        if own is None or (own.learner and self.world.rng.random() < 0.5):
+            return True
+        if box.etcd_broken or not self.world.quorate():
+            return False
+        self._remove(box.member)
+        return True
 
     def kubeconfig(self, machine: Machine) -> str:
         raise NotImplementedError
