@@ -21,7 +21,7 @@ def planned(olds: Properties, news: Properties) -> tuple[Properties, dict[str, s
         return news, {}
     old, new = str(olds["version"]), str(news["version"])
     news["plan"] = f"Kubernetes {old} -> {new}: control planes one after the other, then every kubelet"
-    problem = life_plan.kubernetes_step_problem(old, new)
+    problem = life_plan.kubernetes_step_problem(old, new) or life_props.tool_problem(new)
     if problem:
         return news, {"version": problem}
     return news, life_props.snapshot_problem({**news, "role": "controlplane"})

@@ -15,6 +15,7 @@ from .engine_log import engine_sender, note
 from .kubernetes_nodes import KubernetesNodes, nodes_of
 from .talos_calls import Machine, TalosError
 from .talosctl_api import TalosctlApi
+from .talosctl_run import check_kubernetes, find_talosctl
 from .work_provider import WorkError, is_unknown
 
 Properties = dict[str, Any]
@@ -86,6 +87,21 @@ def snapshot_problem(news: Properties) -> dict[str, str]:
         "snapshots": "required before an upgrade: name a folder and an age recipient that the snapshot of etcd is "
         "encrypted for (settings: cluster.snapshots), or do without one (cluster.upgrade.snapshot: false)"
     }
+
+
+def tool_problem(kubernetes: str | None = None) -> str | None:
+    """Return why the talosctl here cannot do an upgrade, or None.
+
+    It upgrades to any Talos (siderolabs/talos `cmd/talosctl/cmd/talos/upgrade.go` looks at what runs, not at what
+    comes), but only to the minors of ``kubernetes`` that it knows.
+    """
+    try:
+        _, version = find_talosctl()
+        if kubernetes is not None:
+            check_kubernetes(version, kubernetes)
+    except WorkError as error:
+        return str(error)
+    return None
 
 
 def recorded(

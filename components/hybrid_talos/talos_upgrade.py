@@ -228,6 +228,8 @@ def planned(olds: Properties, news: Properties) -> tuple[Properties, dict[str, s
         problem = life_plan.talos_step_problem(old, new, str(olds.get("kubernetes_version") or new))
         if problem:
             return news, {"version": problem}
+    if (problem := life_props.tool_problem()) is not None:
+        return news, {"version": problem}
     return news, life_props.snapshot_problem(news)
 
 

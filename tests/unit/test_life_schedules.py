@@ -108,17 +108,17 @@ ACTIONS: list[Action] = [
 @contextmanager
 def opened(world: World) -> Iterator[None]:
     """Let the work modules find the world in the place of real machines."""
-    before = life_props.cluster_of
+    before, tool = life_props.cluster_of, life_props.tool_problem
 
     @contextmanager
     def cluster_of(props: dict[str, Any], *, alone: bool = True) -> Iterator[Cluster]:
         yield cluster_in(world, [Machine.of(member) for member in props.get("members") or ()])
 
-    life_props.cluster_of = cluster_of
+    life_props.cluster_of, life_props.tool_problem = cluster_of, lambda *_: None
     try:
         yield
     finally:
-        life_props.cluster_of = before
+        life_props.cluster_of, life_props.tool_problem = before, tool
 
 
 def heal(world: World, known: set[str]) -> None:
