@@ -80,7 +80,10 @@ def _cluster(kubeconfig: str | None, kubernetes_server: str | None) -> tuple[Clu
 def _subject(stack: str | None, config_file: Path | None) -> tuple[Subject, str | None]:
     """Return what a stack says of its pools, and where its settings say that its API is reached."""
     which = [*(["--stack", stack] if stack else []), *(["--config-file", str(config_file)] if config_file else [])]
-    settings = settings_of(pulumi("config", "--json", "--show-secrets=false", *which))
+    try:
+        settings = settings_of(pulumi("config", "--json", "--show-secrets=false", *which))
+    except ValueError:
+        raise RollError("hybrid-talos:settings is no JSON") from None
     connect_to = settings.cluster.endpoints.kubernetes
     return subject(settings, read_state(export_state(stack))), connect_to
 

@@ -28,7 +28,16 @@ def capacity_findings(pool: Pool, group: Group) -> list[Finding]:
                 "the cloud or the autoscaler goes by the group's own",
                 "`pulumi up --refresh`",
             )
-    if group.size == pool.least == pool.most:
+    if pool.fixed:
+        fine = group.size == pool.most
+        what = f"{group.size} machines, as many as it always has" if fine else f"{group.size} of {pool.most} machines"
+        say(
+            Level.FINE if fine else Level.HINDERS,
+            "size",
+            what,
+            *(() if fine else ("gateways do not scale, and nobody else makes them", "`pulumi up --refresh`")),
+        )
+    elif group.size == pool.least == pool.most:
         say(Level.FINE, "size", f"{group.size} machines, as many as it always has")
     elif group.size >= pool.most:
         say(

@@ -27,9 +27,10 @@ def examine(pools: Sequence[Pool], groups: Mapping[str, Group], cluster: Cluster
         return ordered(found)
     running = autoscalers(cluster.deployments)
     for pool in pools:
-        found += autoscaler_findings(pool, running, cluster)
+        if not pool.fixed:
+            found += autoscaler_findings(pool, running, cluster)
     for one in running:
-        served = [pool.name for pool in pools if served_by(pool, running) is one]
+        served = [pool.name for pool in pools if not pool.fixed and served_by(pool, running) is one]
         found += right_findings(one, cluster.denied.get(f"{one.namespace}/{one.account}"), served)
     found += cluster_findings(cluster, [one.cloud for one in running])
     found += version_findings(cluster, talos_versions(cluster.nodes))
@@ -37,5 +38,5 @@ def examine(pools: Sequence[Pool], groups: Mapping[str, Group], cluster: Cluster
     if "pods" in cluster.unread:
         return ordered(found)
     full = [one.pool for one in found if one.level is Level.STOPS]
-    found += pending_findings(cluster.pods, {pool.name: pool for pool in pools}, full)
+    found += pending_findings(cluster.pods, {pool.name: pool for pool in pools if not pool.fixed}, full)
     return ordered(found)

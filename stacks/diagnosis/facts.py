@@ -34,6 +34,8 @@ class Pool:
     """Names of its size or instance types."""
     zones: tuple[str, ...] = ()
     spot: bool = False
+    fixed: bool = False
+    """Whether its number of machines is fixed and no autoscaler hears of it: gateways."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """How its cloud is reached: region, and addresses other than the public ones."""
 

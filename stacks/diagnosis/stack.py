@@ -90,7 +90,12 @@ def _wanted(settings: Settings) -> list[tuple[str, str, dict[str, Any]]]:
                 "resource_manager": azure.endpoints.resource_manager,
                 "location": pool.location or azure.location,
             }
-            shape = {"sizes": (pool.vm_size,), "zones": tuple(pool.zones), "spot": pool.spot is not None}
+            shape = {
+                "sizes": (pool.vm_size,),
+                "zones": tuple(pool.zones),
+                "spot": pool.spot is not None,
+                "fixed": pool.gateway,
+            }
             found.append((pool.name, "azure", {**shape, "where": where}))
     if settings.aliyun is not None:
         aliyun = settings.aliyun
@@ -104,6 +109,7 @@ def _wanted(settings: Settings) -> list[tuple[str, str, dict[str, Any]]]:
                 "sizes": tuple(group.instance_types),
                 "zones": tuple(sorted(group.zones)),
                 "spot": group.spot is not None,
+                "fixed": group.gateway,
             }
             found.append((group.name, "aliyun", {**shape, "where": where}))
     return found

@@ -42,6 +42,15 @@ def test_an_empty_pool_is_well_too(scene: Scene) -> None:
     assert scene.bad() == []
 
 
+def test_gateways_are_fixed_and_none_of_the_autoscalers(scene: Scene) -> None:
+    scene.change_pool(AZURE, fixed=True, least=1, most=1)
+    scene.change_group(AZURE, least=1, most=1)
+    args_of(scene, 0)[1] = "--nodes=0:3:other"
+    assert scene.bad() == []
+    scene.change_group(AZURE, size=2)
+    assert [(one.level, one.what) for one in scene.bad()] == [(HINDERS, "2 of 1 machines")]
+
+
 def args_of(scene: Scene, at: int) -> list[str]:
     found: list[str] = scene.cluster.deployments[at]["spec"]["template"]["spec"]["containers"][0]["args"]
     return found
