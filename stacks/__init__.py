@@ -16,6 +16,7 @@ def _composition(name: str) -> Composition:
     """Return the function ``build`` of a module; its cloud's SDK is imported only when it is called."""
 
     def build(settings: "Settings", secrets: "Secrets") -> "Outputs":
+        import_module(f"{__name__}.ceilings").say_ceilings(settings)
         built: Outputs = import_module(f"{__name__}.{name}").build(settings, secrets)
         if settings.addresses is not None:
             built = import_module(f"{__name__}.ranges").with_ranges(settings, built)

@@ -9,7 +9,7 @@ from hybrid_talos.mesh_plan import Granularity, MeshKind
 from .settings_base import part
 from .settings_claims import claims
 from .settings_errors import Problem
-from .settings_tree import Tree
+from .settings_tree import Settings, Tree
 
 
 def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
@@ -59,7 +59,8 @@ def _sizes(tree: Tree) -> Iterator[Problem]:
         yield Problem("mesh.cidr", f"{mesh.cidr} must be a /24 or larger: every peer needs an address")
 
 
-def _most_nodes(tree: Tree) -> int:
+def most_nodes(tree: Tree | Settings) -> int:
+    """Return how many nodes there are with every pool at its largest."""
     machines = len(tree.cluster.control_planes) + len(tree.cluster.workers)
     pools = [pool.max_size for pool in tree.azure.pools] if tree.azure is not None else []
     pools += [pool.max_size for pool in tree.aliyun.pools] if tree.aliyun is not None else []
@@ -68,7 +69,7 @@ def _most_nodes(tree: Tree) -> int:
 
 def _pod_room(tree: Tree) -> Iterator[Problem]:
     pods = tree.cluster.pod_cidr
-    nodes = _most_nodes(tree)
+    nodes = most_nodes(tree)
     if 8 <= pods.prefixlen <= 24 and nodes > node_room(pods):
         yield Problem(
             "cluster.podCidr",
@@ -81,7 +82,7 @@ def _mesh_room(tree: Tree) -> Iterator[Problem]:
     mesh = tree.mesh
     if mesh is None or mesh.kind is not MeshKind.KILO or mesh.granularity is not Granularity.FULL:
         return
-    nodes = _most_nodes(tree)
+    nodes = most_nodes(tree)
     # The first and the last address are no machine's.
     room = mesh.cidr.num_addresses - 2
     if mesh.cidr.prefixlen <= 24 and nodes > room:

@@ -15,6 +15,20 @@ _ARM_SUFFIXES = frozenset({"r", "y"})
 """Families such as g6r (Ampere) and g8y (Yitian) have Arm processors."""
 
 
+_SIZE = re.compile(r"(?:(?P<times>[1-9][0-9]*)?x)?large", re.ASCII)
+_OLD_FAMILIES = frozenset({"c1", "c2", "e3", "e4", "m1", "m2", "n1", "n2", "s1", "s2", "s3", "sn1", "sn2", "t1"})
+"""Families from before the sizes meant what they mean today."""
+
+
+def cpus_of(name: str) -> int | None:
+    """Return how many virtual processors an instance type has, None where its name does not say."""
+    found = _FORM.fullmatch(name)
+    size = _SIZE.fullmatch(found["size"]) if found is not None else None
+    if found is None or size is None or found["family"] in _OLD_FAMILIES:
+        return None
+    return 2 if size[0] == "large" else 4 * int(size["times"] or 1)
+
+
 class _TypeShape(NamedTuple):
     size: str
     memory: str

@@ -1,5 +1,6 @@
 """Each stack through its life on the real engine: preview, up, no change, refresh, one pool changed, destroy."""
 
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ def names(changes: dict[str, str]) -> dict[str, str]:
     return found
 
 
+def ceilings(text: str) -> list[str]:
+    """Return the lines of a preview's text that say what the pools come to at their most."""
+    # The first line stands in the progress too; whole messages come last.
+    _, found, after = text.rpartition("with every pool at its maxSize:\n")
+    assert found, text[-3000:]
+    return list(takewhile(str.strip, after.splitlines()))
+
+
 class TestHybrid:
     """The example's own settings, in order: each test goes on from the one before."""
 
@@ -46,6 +55,11 @@ class TestHybrid:
         text = hybrid.run("preview").text
         assert "Calling __str__" not in text
         assert "Traceback" not in text
+        assert [" ".join(line.split()) for line in ceilings(text)] == [
+            "azure, westeurope, standardDSv3Family: 20 cores, 10 machines",
+            "aliyun, cn-hangzhou, ecs.g7.large: 10 cores, 5 machines",
+            "pods, 10.244.0.0/16: 20 of 256 ranges of nodes, 5120 of 65536 addresses",
+        ]
         for step in steps:
             assert "Output" not in step["urn"]
             assert "<pulumi" not in step["urn"]
