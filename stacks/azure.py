@@ -75,6 +75,7 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
             "resource_group_name": group.name,
             "resource_group_id": group.id,
             "location": azure.location,
+            "environment": azure.environment,
         }
         if identity.kind is AzureIdentityKind.WORKLOAD_IDENTITY:
             assert settings.autoscaler.service_account_issuer is not None

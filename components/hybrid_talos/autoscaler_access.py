@@ -23,10 +23,17 @@ from .autoscaler_identity import (
     azure_rights,
 )
 from .autoscaler_manifests import TOKEN_FILE, trimmed
+from .azure_cloud import AUTOSCALER_CLOUDS, AzureEnvironment
 from .node_group import NodeGroup
 from .oidc_issuer import issuer_problem
 
-AZURE_AUDIENCE = "api://AzureADTokenExchange"
+AZURE_AUDIENCES = {
+    AzureEnvironment.PUBLIC: "api://AzureADTokenExchange",
+    AzureEnvironment.CHINA: "api://AzureADTokenExchangeChina",
+    AzureEnvironment.US_GOVERNMENT: "api://AzureADTokenExchangeUSGov",
+}
+"""For whom tokens of the cluster are, by cloud (learn.microsoft.com, "Configure an app to trust an external identity
+provider")."""
 ALIYUN_AUDIENCE = "sts.aliyuncs.com"
 
 Environment = Mapping[str, pulumi.Input[str]]
@@ -61,6 +68,8 @@ class AzureAutoscalerArgs(TypedDict):
     """Id of that resource group: `/subscriptions/.../resourceGroups/...`. The role is for it alone."""
     location: str
     """Region of the scale sets, such as `westeurope`."""
+    environment: NotRequired[AzureEnvironment]
+    """Which of Microsoft's clouds. Default: `public`."""
     client_id: NotRequired[str]
     """Application (client) id that the autoscaler signs in as."""
     client_secret: NotRequired[pulumi.Input[str]]
@@ -139,6 +148,7 @@ class Azure(Shape):
     resource_group_name: Any
     resource_group_id: Any
     location: Text
+    environment: AzureEnvironment = AzureEnvironment.PUBLIC
     client_id: Text | None = None
     client_secret: Any = None
     workload_identity: _Issuer | None = None
@@ -218,9 +228,13 @@ def azure_access(owner: str, name: str, azure: Azure, subject: str, child: pulum
         # By default it expects labels that only AKS sets, and pods that ask for them would grow the pool in vain.
         "AZURE_ENABLE_LABEL_PREDICTIONS_ON_TEMPLATE": "false",
     }
+    if azure.environment in AUTOSCALER_CLOUDS:
+        # Without it, it asks the public cloud, where neither the tenant nor the scale sets are.
+        plain["ARM_CLOUD"] = AUTOSCALER_CLOUDS[azure.environment]
     if azure.workload_identity is not None:
+        audience = AZURE_AUDIENCES[azure.environment]
         identity, credential = azure_identity(
-            name, group, azure.location, azure.workload_identity.issuer, subject, AZURE_AUDIENCE, child
+            name, group, azure.location, azure.workload_identity.issuer, subject, audience, child
         )
         rights = azure_rights(name, azure.resource_group_id, identity.client_id, identity.principal_id, child)
         plain |= {
@@ -228,7 +242,7 @@ def azure_access(owner: str, name: str, azure: Azure, subject: str, child: pulum
             "ARM_USE_WORKLOAD_IDENTITY_EXTENSION": "true",
             "AZURE_FEDERATED_TOKEN_FILE": TOKEN_FILE,
         }
-        return Access(Rights(rights.command, (credential, *rights.resources)), plain, {}, AZURE_AUDIENCE)
+        return Access(Rights(rights.command, (credential, *rights.resources)), plain, {}, audience)
     client_id = azure.managed_identity.client_id if azure.managed_identity is not None else azure.client_id
     assert client_id is not None
     rights = azure_rights(name, azure.resource_group_id, client_id, azure.principal_id, child)

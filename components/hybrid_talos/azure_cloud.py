@@ -41,3 +41,13 @@ ADDRESSES = {
         "login.microsoftonline.us",
     ),
 }
+
+AUTOSCALER_CLOUDS = {
+    AzureEnvironment.CHINA: "AzureChinaCloud",
+    AzureEnvironment.US_GOVERNMENT: "AzureUSGovernmentCloud",
+}
+"""What the Cluster Autoscaler calls the clouds (`ARM_CLOUD`); it takes the public one by itself.
+
+Both of the libraries that its versions read the name with know these: Azure/go-autorest `azure/environments.go` and
+kubernetes-sigs/cloud-provider-azure `pkg/azclient/cloud.go`.
+"""

@@ -51,6 +51,37 @@ def token(made):
 # Azure
 
 
+@pytest.mark.parametrize(
+    ("cloud", "name", "audience"),
+    [
+        # The names as kubernetes-sigs/cloud-provider-azure `pkg/azclient/cloud.go` maps them, in capitals.
+        ("china", "AZURECHINACLOUD", "api://AzureADTokenExchangeChina"),
+        ("usgovernment", "AZUREUSGOVERNMENTCLOUD", "api://AzureADTokenExchangeUSGov"),
+        ("public", None, "api://AzureADTokenExchange"),
+    ],
+)
+def test_each_of_microsofts_clouds_is_asked_by_its_own_name(cloud, name, audience):
+    with_secret = environment(on_azure(cloud=azure(environment=cloud)))
+    keyless = on_azure(cloud=keyless_azure(environment=cloud))
+    for found in (with_secret, environment(keyless)):
+        assert found.get("ARM_CLOUD", "").upper() == (name or "")
+    assert token(keyless)[1] == audience
+    assert keyless.one("-cloud-identity-trust").inputs["audiences"] == [audience]
+
+
+def test_the_package_names_the_cloud_too():
+    made = on_azure(cloud=azure(environment="china"), deployment="cozystackPackage")
+    package = opened(made.one("-package").inputs["spec"])
+    values = package["components"]["cluster-autoscaler-azure"]["values"]["cluster-autoscaler"]
+    assert values["extraEnv"]["ARM_CLOUD"] == "AzureChinaCloud"
+
+
+def test_a_cloud_that_is_none_is_refused():
+    message = refusal(azure=azure(environment="germany"))
+    assert "azure.environment" in message
+    assert "usgovernment" in message
+
+
 def test_workload_identity_trusts_this_service_account_and_needs_no_secret():
     made = on_azure(cloud=keyless_azure())
     trust = made.one("-cloud-identity-trust").inputs
