@@ -32,7 +32,7 @@ from .registries import (
     mirror_problems,
 )
 from .site import SiteArgs, SiteShape
-from .versions import check_pair, minor, newest_contract, normalise_version
+from .versions import check_contract, check_pair, minor, newest_contract, normalise_version
 from .versions import text as minor_text
 
 
@@ -284,13 +284,13 @@ class HAControlPlaneShape(Shape):
         problem = check_pair(self.talos_version, self.kubernetes_version)
         if problem:
             return [f"kubernetes_version: {problem}"]
-        newest = newest_contract(self.talos_version)
-        if self.config_contract is None or minor(self.config_contract) <= newest:
-            return []
-        return [
-            f"config_contract: {minor_text(minor(self.config_contract))} is newer than {minor_text(newest)}, the "
-            f"newest that both Talos {self.talos_version} and the Talos provider know"
-        ]
+        if self.config_contract is None:
+            # The newest one, for a cluster that is born now; one that was recorded is looked at when it is known.
+            contract, key = minor_text(newest_contract(self.talos_version)), "kubernetes_version"
+        else:
+            contract, key = self.config_contract, "config_contract"
+        problem = check_contract(contract, self.talos_version, self.kubernetes_version)
+        return [f"{key}: {problem}"] if problem else []
 
     @property
     def birth_contract(self) -> str:

@@ -8,7 +8,7 @@ import pulumiverse_talos as talos
 
 from . import cluster_patches as patches
 from . import control_plane_config as config
-from ._contract import check
+from ._contract import BadInputs, check
 from .certificate_watch import CertificateWatch
 from .cluster_birth import BirthMember, EndpointCheck, EtcdBootstrap
 from .cluster_endpoint import url
@@ -21,6 +21,7 @@ from .machine import MachineShape
 from .machine_config import has_hostname_document
 from .machine_life import Life, Versions, configuration_apply, configuration_digests
 from .site import secret_or_none
+from .versions import check_contract
 
 __all__ = ["HAControlPlane", "HAControlPlaneArgs"]
 
@@ -79,7 +80,9 @@ class HAControlPlane(pulumi.ComponentResource):
         machine_secrets = pulumi.Output.secret(cast(Any, secrets.machine_secrets)).apply(config.provider_form)
         client = pulumi.Output.secret(cast(Any, secrets.client_configuration)).apply(config.provider_form)
         contract: pulumi.Output[str] = (
-            secrets.talos_version if shape.config_contract is None else pulumi.Output.from_input(shape.birth_contract)
+            pulumi.Output.from_input(shape.birth_contract)
+            if shape.config_contract is not None
+            else secrets.talos_version.apply(lambda recorded: _fitting(name, recorded, shape))
         )
         checked = self._checked_name(name, shape)
         # The URN is known in a preview: the machines' configurations wait for the look-up, and stay known.
@@ -319,6 +322,17 @@ class HAControlPlane(pulumi.ComponentResource):
         if "location" in args:
             found.append(pulumi.Output.from_input(args["location"]).apply(config.location_patch))
         return found
+
+
+def _fitting(name: str, recorded: str, shape: HAControlPlaneShape) -> str:
+    """Return the contract of the cluster's birth; BadInputs, in a preview too, when it does not fit the versions."""
+    problem = check_contract(recorded, shape.talos_version, shape.kubernetes_version)
+    if problem:
+        raise BadInputs(
+            f"HAControlPlane '{name}': kubernetes_version: {problem}. The contract was recorded at the cluster's "
+            "birth: set config_contract to raise it"
+        )
+    return recorded
 
 
 def _passwords(shape: HAControlPlaneShape) -> pulumi.Output[dict[str, str]]:

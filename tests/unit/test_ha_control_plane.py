@@ -204,7 +204,7 @@ def test_contract_and_kubernetes_version_are_never_left_to_the_provider() -> Non
 
 
 def test_contract_of_the_birth_stays_when_talos_is_upgraded() -> None:
-    recorder, _ = built(Recorder(recorded_contract="v1.11"))
+    recorder, _ = built(Recorder(recorded_contract="v1.11"), kubernetes_version="1.34.1")
     assert generated(recorder, "controlplane")["talosVersion"] == "v1.11"
     documents = patches_of(recorder, "cp-1")
     assert value(documents, "machine", "network", "hostname") == "cp-1"
@@ -212,8 +212,13 @@ def test_contract_of_the_birth_stays_when_talos_is_upgraded() -> None:
 
 
 def test_a_contract_that_is_asked_for_wins_over_the_recorded_one() -> None:
-    recorder, _ = built(Recorder(recorded_contract="v1.11"), config_contract="1.12")
+    recorder, _ = built(Recorder(recorded_contract="v1.11"), config_contract="1.12", kubernetes_version="1.35.1")
     assert generated(recorder, "controlplane")["talosVersion"] == "v1.12"
+
+
+def test_kubernetes_that_the_recorded_contract_does_not_generate_is_refused() -> None:
+    with pytest.raises(BadInputs, match=r"1\.30 to 1\.35 with a contract of 1\.12, not 1\.36\.3.*set config_contract"):
+        built(Recorder(recorded_contract="v1.12"))
 
 
 def test_later_versions_never_make_new_secrets() -> None:
@@ -574,7 +579,7 @@ def test_mirrors_are_set_on_every_machine_in_the_form_of_the_contract() -> None:
     for documents in (patches_of(recorder, "cp-1"), list(yaml.safe_load_all(worker))):
         (mirror,) = of_kind(documents, "RegistryMirrorConfig")
         assert mirror["endpoints"] == [{"url": "https://mirror.gcr.io"}, {"url": "http://10.0.0.9:5000"}]
-    recorder, _ = built(registry_mirrors=mirrors, config_contract="1.11")
+    recorder, _ = built(registry_mirrors=mirrors, config_contract="1.11", kubernetes_version="1.34.1")
     assert value(patches_of(recorder, "cp-1"), "machine", "registries", "mirrors") == {
         "docker.io": {"endpoints": mirrors["docker.io"]}
     }
@@ -679,6 +684,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kubernetes_version": "latest"}, "kubernetes_version: must be a version"),
     ({"talos_version": "1.12.9", "kubernetes_version": "1.35.0", "config_contract": "1.13"}, "newer than 1.12"),
     ({"config_contract": "1.14"}, "newer than 1.13"),
+    ({"config_contract": "1.12"}, "config_contract: the Talos provider generates Kubernetes 1.30 to 1.35"),
+    ({"kubernetes_version": "1.37.0"}, "kubernetes_version: the Talos provider generates Kubernetes 1.31 to 1.36"),
     ({"endpoint": {"host": "https://k8s.example.com", "kind": "dns"}}, "without scheme"),
     ({"endpoint": {"host": "k8s.example.com:6443", "kind": "dns"}}, "without scheme, port"),
     ({"endpoint": {"host": "k8s.example.com/x", "kind": "dns"}}, "without scheme, port and path"),
@@ -760,7 +767,7 @@ def test_accepts_a_members_address_as_endpoint_when_asked_to() -> None:
 
 @pytest.mark.parametrize(
     ("talos", "kubernetes", "contract"),
-    [("1.13.9", "1.36.4", "v1.13"), ("v1.12.9", "v1.35.0", "v1.12"), ("1.14.0", "1.37.0", "v1.13")],
+    [("1.13.9", "1.36.4", "v1.13"), ("v1.12.9", "v1.35.0", "v1.12"), ("1.14.0", "1.36.4", "v1.13")],
 )
 def test_accepts_versions_that_fit_in_any_form(talos: str, kubernetes: str, contract: str) -> None:
     recorder, _ = built(talos_version=talos, kubernetes_version=kubernetes)
