@@ -99,7 +99,8 @@ def _shown(findings: Sequence[Finding], console: Console) -> None:
 
 
 def _summary(findings: Sequence[Finding], names: Sequence[str]) -> Mapping[str, Any]:
-    stopped = {one.pool for one in findings if one.level is Level.STOPS}
+    # A pod that no pool would take keeps none of them from growing for others.
+    stopped = {one.pool for one in findings if one.level is Level.STOPS and one.topic != "pending"}
     unknown = {one.pool for one in findings if one.level is Level.UNKNOWN}
     answers: Callable[[str], str] = lambda name: (  # noqa: E731
         "no" if {name, CLUSTER} & stopped else "unknown" if {name, CLUSTER} & unknown else "yes"

@@ -9,7 +9,7 @@ from typing import Any
 from hybrid_talos.aliyun_api import ECS, ESS, Properties, call, cloud_errors
 from hybrid_talos.work_provider import WorkError
 
-from .facts import Group, Machine, Pool
+from .facts import Group, Machine, Pool, seconds
 
 _RIGHTS = (
     "ess:DescribeScalingGroups, ess:DescribeScalingInstances, ess:DescribeScalingConfigurations and "
@@ -47,7 +47,9 @@ def aliyun_group(pool: Pool) -> Group:
         size=int(group["TotalCapacity"] if wanted is None else wanted),
         machines=tuple(
             Machine(
-                f"{props['region']}.{one['InstanceId']}", leaving=str(one.get("LifecycleState")).startswith("Removing")
+                f"{props['region']}.{one['InstanceId']}",
+                leaving=str(one.get("LifecycleState")).startswith("Removing"),
+                made=seconds(one.get("CreationTime")),
             )
             for one in machines
         ),

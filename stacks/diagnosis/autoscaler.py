@@ -1,13 +1,12 @@
 """Findings about the autoscalers themselves: whether they run, for whom, in which version, and what they say."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import yaml
 from hybrid_talos.versions import check_pair, minor, text
 
-from .facts import Cluster, Object, Pool, Running, name_of
+from .facts import Cluster, Object, Pool, Running, name_of, seconds
 from .finding import Finding, Level, few
 
 STALE_SECONDS = 300
@@ -94,7 +93,7 @@ def lease_findings(pool: Pool, one: Running, cluster: Cluster) -> list[Finding]:
     if lease is None or not holder:
         what, why = f"nobody holds the lease {one.namespace}/{one.lease}", "only its holder works"
     else:
-        age = cluster.now - _seconds(lease["spec"].get("renewTime"))
+        age = cluster.now - (seconds(lease["spec"].get("renewTime")) or 0.0)
         if age <= STALE_SECONDS:
             return [Finding(Level.FINE, "lease", f"{holder} holds the lease {one.lease}", pool=pool.name)]
         what = f"the lease {one.namespace}/{one.lease} of {holder} was last renewed {_ago(age)} ago"
@@ -244,18 +243,11 @@ def _written(status: Mapping[str, Any], held: Object) -> float | None:
         # Go writes `2026-12-02 22:40:08.12 +0000 UTC`.
         words = str(form or "").split()
         if len(words) >= 2:
-            return _seconds(f"{words[0]}T{words[1].partition('.')[0]}Z")
+            return seconds(f"{words[0]}T{words[1].partition('.')[0]}Z")
     return None
 
 
-def _seconds(stamp: Any) -> float:
-    try:
-        return datetime.fromisoformat(str(stamp).replace("Z", "+00:00")).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def _ago(seconds: float) -> str:
-    if seconds > 10 * 365 * 86400:
+def _ago(age: float) -> str:
+    if age > 10 * 365 * 86400:
         return "longer than is known"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+    return f"{age / 60:.0f} minutes" if age < 7200 else f"{age / 3600:.0f} hours"

@@ -21,7 +21,7 @@ from hybrid_talos.azure_resource_manager import (
 from hybrid_talos.azure_sizes import azure_sizes
 from hybrid_talos.work_provider import WorkError
 
-from .facts import Group, Machine, Pool, Quota
+from .facts import Group, Machine, Pool, Quota, seconds
 from .template import azure_template
 
 PAGE = "docs/why-does-it-not-scale.md"
@@ -76,8 +76,14 @@ def expected_id(resource: str) -> str:
 
 
 def _machine(item: Properties) -> Machine:
-    state = str((item.get("properties") or {}).get("provisioningState") or "")
-    return Machine(expected_id(str(item["id"])), leaving=state == "Deleting", failed=state == "Failed")
+    properties = item.get("properties") or {}
+    state = str(properties.get("provisioningState") or "")
+    return Machine(
+        expected_id(str(item["id"])),
+        leaving=state == "Deleting",
+        failed=state == "Failed",
+        made=seconds(properties.get("timeCreated")),
+    )
 
 
 def _bound(tags: Mapping[str, str], name: str) -> int | None:

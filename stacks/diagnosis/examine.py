@@ -21,7 +21,7 @@ def examine(pools: Sequence[Pool], groups: Mapping[str, Group], cluster: Cluster
         if group is not None:
             found += capacity_findings(pool, group)
             if cluster is not None:
-                found += node_findings(pool, group, cluster.nodes)
+                found += node_findings(pool, group, cluster.nodes, cluster.now)
             found += template_findings(pool, group, cluster.nodes if cluster is not None else ())
     if cluster is None:
         return ordered(found)
@@ -32,9 +32,9 @@ def examine(pools: Sequence[Pool], groups: Mapping[str, Group], cluster: Cluster
     for one in running:
         served = [pool.name for pool in pools if not pool.fixed and served_by(pool, running) is one]
         found += right_findings(one, cluster.denied.get(f"{one.namespace}/{one.account}"), served)
-    found += cluster_findings(cluster, [one.cloud for one in running])
+    found += cluster_findings(cluster, [pool.name for pool in pools if pool.cloud == "aliyun" and not pool.fixed])
     found += version_findings(cluster, talos_versions(cluster.nodes))
-    found += mesh_findings(cluster)
+    found += mesh_findings(cluster, {pool.label: pool.name for pool in pools})
     if "pods" in cluster.unread:
         return ordered(found)
     full = [one.pool for one in found if one.level is Level.STOPS]

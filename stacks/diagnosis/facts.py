@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 Object = Mapping[str, Any]
@@ -48,6 +49,8 @@ class Machine:
     """What the autoscaler expects on its Node, letter by letter."""
     leaving: bool = False
     failed: bool = False
+    made: float | None = None
+    """When it was made, in seconds since 1970, where its cloud says so."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,15 @@ def _autoscaler(deployment: Object) -> Running | None:
 def provider_id(node: Object) -> str:
     """Return the provider id of a Node; empty when it has none."""
     return str((node.get("spec") or {}).get("providerID") or "")
+
+
+def seconds(stamp: Any) -> float | None:
+    """Return a moment of RFC 3339, or one without seconds as Alibaba Cloud writes it, in seconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(str(stamp).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None
 
 
 def name_of(item: Object) -> str:

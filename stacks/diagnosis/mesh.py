@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from .facts import Cluster, Object, name_of
-from .finding import Finding, Level, few
+from hybrid_talos.node_template import POOL_LABEL
+
+from .facts import Cluster, Object, labels_of, name_of
+from .finding import CLUSTER, Finding, Level, few
 
 PREFIX = "kilo.squat.ai/"
 STALE_SECONDS = 300
 """Agents check in every 30 seconds, and are no peers to others after 60 (squat/kilo `pkg/mesh/mesh.go`)."""
-
-_WRITTEN = ("endpoint", "internal-ip", "key", "wireguard-ip")
 
 
 def runs_kilo(cluster: Cluster) -> bool:
@@ -21,73 +21,70 @@ def runs_kilo(cluster: Cluster) -> bool:
     )
 
 
-def mesh_findings(cluster: Cluster) -> list[Finding]:
-    """Return nodes and whole locations that the mesh has lost."""
+def mesh_findings(cluster: Cluster, pools: Mapping[str, str]) -> list[Finding]:
+    """Return nodes and whole locations that the mesh has lost; ``pools`` are names of pools by their label's value."""
     if not runs_kilo(cluster):
         return []
     found: list[Finding] = []
-    bare = sorted(
-        name_of(node) for node in cluster.nodes if any(PREFIX + key not in _said(node) for key in _WRITTEN[2:])
-    )
+
+    def say(level: Level, nodes: Sequence[Object], what: str, why: str, do: str) -> None:
+        found.extend(Finding(level, "mesh", what, why, do, pool) for pool in _owners(nodes, pools))
+
+    bare = [node for node in cluster.nodes if not _said(node).get(f"{PREFIX}key")]
     if bare:
-        found.append(
-            Finding(
-                Level.STOPS,
-                "mesh",
-                f"Kilo's agent has written nothing on {few(bare)}",
-                "no other location reaches these nodes, and Talos' cloud controller writes them no provider id",
-                "read the log of Kilo's pod there",
-            )
+        say(
+            Level.STOPS,
+            bare,
+            f"Kilo's agent has written nothing on {_names(bare)}",
+            "no other location reaches these nodes, and Talos' cloud controller writes them no provider id",
+            "read the log of Kilo's pod there",
         )
-    old = [node for node in cluster.nodes if name_of(node) not in bare and not _fresh(node, cluster.now)]
     locations: dict[str, list[Object]] = {}
     for node in cluster.nodes:
-        if name_of(node) not in bare:
+        if node not in bare:
             locations.setdefault(_location(node), []).append(node)
-    lost = sorted(name for name, nodes in locations.items() if all(node in old for node in nodes))
-    for name in lost:
-        found.append(
-            Finding(
+    for name, nodes in sorted(locations.items()):
+        old = [node for node in nodes if not _fresh(node, cluster.now)]
+        if len(old) == len(nodes):
+            say(
                 Level.STOPS,
-                "mesh",
-                f"the location {name} is cut off: none of its {len(locations[name])} nodes checked in for 5 minutes",
+                nodes,
+                f"the location {name} is cut off: none of its {len(nodes)} nodes checked in for 5 minutes",
                 "its machines become unready, and new ones there do not join",
                 "see that its UDP port of the mesh is reached from the other locations (docs/mesh.md)",
             )
-        )
-    single = sorted(name_of(node) for node in old if _location(node) not in lost)
-    if single:
-        found.append(
-            Finding(
+        elif old:
+            say(
                 Level.HINDERS,
-                "mesh",
-                f"Kilo's agents did not check in for 5 minutes: {few(single)}",
+                old,
+                f"Kilo's agents did not check in for 5 minutes: {_names(old)}",
                 "the others drop their tunnels to them",
                 "read the log of Kilo's pod there",
             )
-        )
-    found += _without_endpoint(locations)
+        if len(locations) > 1 and not any(_endpoint(node) for node in nodes):
+            say(
+                Level.STOPS,
+                nodes,
+                f"no node of {name} has an address that the mesh can be reached at",
+                "no tunnel leads there from another location",
+                "give the location a publicEndpoint, or its machines public addresses",
+            )
     if not found:
         names = sorted(locations)
         found.append(Finding(Level.FINE, "mesh", f"all nodes check in, in {len(names)} locations: {few(names, 5)}"))
     return found
 
 
-def _without_endpoint(locations: Mapping[str, Sequence[Object]]) -> list[Finding]:
-    if len(locations) < 2:
-        return []
-    deaf = sorted(name for name, nodes in locations.items() if not any(_endpoint(node) for node in nodes))
-    if not deaf:
-        return []
-    return [
-        Finding(
-            Level.STOPS,
-            "mesh",
-            f"no node of {few(deaf)} has an address that the mesh can be reached at",
-            "no tunnel leads there from another location",
-            "give the location a publicEndpoint, or its machines public addresses",
-        )
-    ]
+def _owners(nodes: Sequence[Object], pools: Mapping[str, str]) -> list[str]:
+    """Return the pools that lack what these nodes lack: the whole cluster when one of them is of no pool at all."""
+    labels = {labels_of(node).get(POOL_LABEL) for node in nodes}
+    if None in labels:
+        return [CLUSTER]
+    return sorted(pools[label] for label in labels if label is not None and label in pools)
+
+
+def _names(nodes: Sequence[Object]) -> str:
+    return few(sorted(name_of(node) for node in nodes))
 
 
 def _said(node: Object) -> Mapping[str, str]:

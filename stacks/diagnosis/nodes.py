@@ -1,7 +1,7 @@
 """Findings about Nodes: whether they are those of the group's machines, ready, and made as new ones are."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hybrid_talos.node_template import POOL_LABEL, TEMPLATE_LABEL
 
@@ -11,6 +11,9 @@ from .finding import Finding, Level, few
 # What the autoscaler bears of all Nodes (its flags ok-total-unready-count and max-total-unready-percentage).
 OK_UNREADY, MOST_UNREADY_PERCENT = 3, 45
 
+JOIN_SECONDS = 20 * 60
+"""How long a machine may take to join, as the autoscaler has it without another maxNodeProvisionMinutes."""
+
 _AZURE = re.compile(
     r"azure:///subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/virtualMachineScaleSets/[^/]+"
     r"/virtualMachines/[0-9]+"
@@ -19,10 +22,9 @@ _UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 _PLACE = "docs/why-does-it-not-scale.md"
 
 
-def node_findings(pool: Pool, group: Group, nodes: Sequence[Object]) -> list[Finding]:
-    """Return what there is to say of the Nodes of one pool."""
+def node_findings(pool: Pool, group: Group, nodes: Sequence[Object], now: float) -> list[Finding]:
+    """Return what there is to say of the Nodes of one pool at a moment."""
     by_id = {provider_id(node): node for node in nodes if provider_id(node)}
-    lowered = {text.lower(): text for text in by_id}
     own = [node for node in nodes if labels_of(node).get(POOL_LABEL) == pool.label]
     found: list[Finding] = []
 
@@ -38,27 +40,7 @@ def node_findings(pool: Pool, group: Group, nodes: Sequence[Object]) -> list[Fin
             "the autoscaler removes them and holds the group back for a while",
             "read the group's activities in the cloud: quota, stock and image are the usual reasons",
         )
-    for machine in group.machines:
-        if machine.leaving or machine.failed or machine.provider_id in by_id:
-            continue
-        other = lowered.get(machine.provider_id.lower())
-        if other is not None:
-            say(
-                Level.STOPS,
-                "provider-id",
-                f"node {name_of(by_id[other])} has the provider id {other}, and the autoscaler knows its machine as "
-                f"{machine.provider_id}",
-                "they are compared letter by letter: the machine counts as one that never joined, and is deleted",
-                "let Talos' cloud controller alone write provider ids, and replace the machine",
-            )
-        else:
-            say(
-                Level.STOPS,
-                "joined",
-                f"machine {machine.provider_id} is no node",
-                "the autoscaler deletes machines that have not joined after maxNodeProvisionMinutes",
-                f"see that it reaches the API server and the mesh, and that its node gets its provider id ({_PLACE})",
-            )
+    found += _machine_findings(pool, group, by_id, now)
     expected = {one.provider_id.lower() for one in group.machines}
     for node in own:
         text, name = provider_id(node), name_of(node)
@@ -115,6 +97,47 @@ def node_findings(pool: Pool, group: Group, nodes: Sequence[Object]) -> list[Fin
     return found
 
 
+def _machine_findings(pool: Pool, group: Group, by_id: Mapping[str, Object], now: float) -> list[Finding]:
+    """Return which machines of the group are no nodes that the autoscaler knows; ``by_id`` are all Nodes."""
+    lowered = {text.lower(): text for text in by_id}
+    found: list[Finding] = []
+
+    def say(level: Level, topic: str, what: str, why: str, do: str) -> None:
+        found.append(Finding(level, topic, what, why, do, pool.name))
+
+    for machine in group.machines:
+        if machine.leaving or machine.failed or machine.provider_id in by_id:
+            continue
+        other = lowered.get(machine.provider_id.lower())
+        if other is not None:
+            say(
+                Level.STOPS,
+                "provider-id",
+                f"node {name_of(by_id[other])} has the provider id {other}, and the autoscaler knows its machine as "
+                f"{machine.provider_id}",
+                "they are compared letter by letter: the machine counts as one that never joined, and is deleted",
+                "let Talos' cloud controller alone write provider ids, and replace the machine",
+            )
+        elif machine.made is not None and now - machine.made < JOIN_SECONDS:
+            age = max(now - machine.made, 0) / 60
+            say(
+                Level.HINDERS,
+                "joined",
+                f"machine {machine.provider_id} is no node yet, {age:.0f} minutes after it was made",
+                "it has to boot, to find the mesh and to get its provider id",
+                f"look again when {JOIN_SECONDS // 60} minutes are over",
+            )
+        else:
+            say(
+                Level.STOPS,
+                "joined",
+                f"machine {machine.provider_id} is no node",
+                "the autoscaler deletes machines that have not joined after maxNodeProvisionMinutes",
+                f"see that it reaches the API server and the mesh, and that its node gets its provider id ({_PLACE})",
+            )
+    return found
+
+
 def form_problem(cloud: str, text: str, region: str) -> str | None:
     """Return why the autoscaler does not understand a provider id of its cloud, or None."""
     if cloud == "azure":
@@ -134,8 +157,8 @@ def _has_taint(node: Object, key: str) -> bool:
     return any(taint.get("key") == key for taint in (node.get("spec") or {}).get("taints") or ())
 
 
-def cluster_findings(cluster: Cluster, clouds: Sequence[str]) -> list[Finding]:
-    """Return what there is to say of all Nodes of the cluster together, with autoscalers of these ``clouds``."""
+def cluster_findings(cluster: Cluster, aliyun: Sequence[str]) -> list[Finding]:
+    """Return what there is to say of all Nodes together; ``aliyun`` are the pools of Alibaba Cloud's autoscaler."""
     found: list[Finding] = []
     unready = sorted(name_of(node) for node in cluster.nodes if condition(node, "Ready") != "True")
     count = len(cluster.nodes)
@@ -161,18 +184,19 @@ def cluster_findings(cluster: Cluster, clouds: Sequence[str]) -> list[Finding]:
         )
     else:
         found.append(Finding(Level.FINE, "ready", f"all {count} nodes are ready"))
-    if "aliyun" in clouds:
-        dotless = sorted(name_of(node) for node in cluster.nodes if provider_id(node) and "." not in provider_id(node))
-        if dotless:
-            found.append(
-                Finding(
-                    Level.STOPS,
-                    "provider-id",
-                    f"the provider ids of {few(dotless)} have no dot",
-                    "the autoscaler of Alibaba Cloud gives up at them in every loop",
-                    "remove the controller that writes them, or write them with a transformation",
-                )
+    dotless = sorted(name_of(node) for node in cluster.nodes if provider_id(node) and "." not in provider_id(node))
+    if dotless:
+        found += [
+            Finding(
+                Level.STOPS,
+                "provider-id",
+                f"the provider ids of {few(dotless)} have no dot",
+                "the autoscaler of Alibaba Cloud gives up at them in every loop",
+                "remove the controller that writes them, or write them with a transformation",
+                pool,
             )
+            for pool in aliyun
+        ]
     waiting = sorted(name_of(one) for one in cluster.requests if not (one.get("status") or {}).get("conditions"))
     if waiting:
         found.append(

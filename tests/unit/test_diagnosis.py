@@ -11,7 +11,7 @@ from hybrid_talos.node_template import Taint, node_template
 
 from stacks.diagnosis.autoscaler import talos_versions, version_findings
 from stacks.diagnosis.examine import examine
-from stacks.diagnosis.facts import Machine, Quota, autoscalers
+from stacks.diagnosis.facts import Machine, Quota, autoscalers, seconds
 from stacks.diagnosis.finding import CLUSTER, Finding, Level, few, ordered, status
 from stacks.diagnosis.nodes import form_problem
 from stacks.diagnosis.rights import needed
@@ -128,6 +128,22 @@ BROKEN: Mapping[str, tuple[Break, Level, str, str, str]] = {
         lambda s: s.change_group(AZURE, size=2, machines=(Machine(AZURE_ID), Machine(AZURE_ID[:-1] + "7"))),
         *(STOPS, AZURE, "joined", "virtualMachines/7 is no node"),
     ),
+    "not joined yet": (
+        lambda s: s.change_group(
+            AZURE, size=2, machines=(Machine(AZURE_ID), Machine(AZURE_ID[:-1] + "7", made=NOW - 360))
+        ),
+        *(HINDERS, AZURE, "joined", "is no node yet, 6 minutes after it was made"),
+    ),
+    "not joined in time": (
+        lambda s: s.change_group(
+            AZURE, size=2, machines=(Machine(AZURE_ID), Machine(AZURE_ID[:-1] + "7", made=NOW - 3600))
+        ),
+        *(STOPS, AZURE, "joined", "virtualMachines/7 is no node"),
+    ),
+    "rack cut off": (
+        lambda s: annotate(s, "cp-1", "last-seen", "not a number"),
+        *(STOPS, CLUSTER, "mesh", "location rack is cut off"),
+    ),
     "other letters": (cased, STOPS, AZURE, "provider-id", "knows its machine as azure:///subscriptions/s/resourceG"),
     "no id": (
         lambda s: s.nodes()["alibaba-0"]["spec"].update(providerID=""),
@@ -139,7 +155,7 @@ BROKEN: Mapping[str, tuple[Break, Level, str, str, str]] = {
     ),
     "no dot": (
         lambda s: s.nodes()["cp-1"]["spec"].update(providerID="k3s://one"),
-        *(STOPS, CLUSTER, "provider-id", "cp-1 have no dot"),
+        *(STOPS, ALIYUN, "provider-id", "cp-1 have no dot"),
     ),
     "ghost": (
         lambda s: s.change_cluster(nodes=[*s.cluster.nodes, node("old", "cn-hangzhou.i-gone", "alibaba.workers")]),
@@ -277,13 +293,13 @@ BROKEN: Mapping[str, tuple[Break, Level, str, str, str]] = {
         *(HINDERS, AZURE, "rights", "may not: create pods/eviction"),
     ),
     # mesh
-    "no key": (lambda s: annotate(s, "azure-0", "key", None), STOPS, CLUSTER, "mesh", "written nothing on azure-0"),
+    "no key": (lambda s: annotate(s, "azure-0", "key", None), STOPS, AZURE, "mesh", "written nothing on azure-0"),
     "location cut off": (
         lambda s: annotate(s, "alibaba-0", "last-seen", str(int(NOW) - 900)),
-        *(STOPS, CLUSTER, "mesh", "location alibaba.workers is cut off"),
+        *(STOPS, ALIYUN, "mesh", "location alibaba.workers is cut off"),
     ),
-    "node cut off": (same_location, HINDERS, CLUSTER, "mesh", "did not check in for 5 minutes: azure-0"),
-    "no endpoint": (lambda s: annotate(s, "azure-0", "endpoint", ""), STOPS, CLUSTER, "mesh", "no node of azure"),
+    "node cut off": (same_location, HINDERS, AZURE, "mesh", "did not check in for 5 minutes: azure-0"),
+    "no endpoint": (lambda s: annotate(s, "azure-0", "endpoint", ""), STOPS, AZURE, "mesh", "no node of azure"),
     # pods
     "no pool takes it": (
         lambda s: s.change_cluster(pods=[pod(nodeSelector={"disk": "ssd"})]),
@@ -406,3 +422,17 @@ def test_the_worst_comes_first_and_decides_the_status() -> None:
     assert ordered([fine, stops, unknown, stops]) == [stops, unknown, fine]
     assert [status(found) for found in ([fine], [fine, unknown], [unknown, stops])] == [0, 2, 1]
     assert few(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("stamp", "moment"),
+    [
+        ("2027-01-15T08:00:00.123456+00:00", NOW + 0.123456),
+        ("2027-01-15T08:00Z", NOW),
+        ("2027-01-15T08:00:00", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_moments_as_the_clouds_write_them(stamp: str | None, moment: float | None) -> None:
+    assert seconds(stamp) == moment

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from diagnosis_world import ALIYUN, AZURE, NOW, Scene, pool
+from diagnosis_world import pod as pending_pod
 from hybrid_talos.work_provider import WorkError
 from typer.testing import CliRunner, Result
 
@@ -114,8 +115,18 @@ class TestCommand:
         assert f"{AZURE} would scale: no" in done.stdout
         assert f"{ALIYUN} would scale: yes" in done.stdout
 
-    def test_what_stops_the_cluster_stops_every_pool(self, scene: Scene) -> None:
+    def test_a_location_that_is_cut_off_stops_its_pool_alone(self, scene: Scene) -> None:
         scene.nodes()["alibaba-0"]["metadata"]["annotations"]["kilo.squat.ai/last-seen"] = str(int(NOW) - 900)
+        assert json.loads(run("--json").stdout)["scales"] == {ALIYUN: "no", AZURE: "yes"}
+        assert json.loads(run("--json", "--pool", AZURE).stdout)["scales"] == {AZURE: "yes"}
+
+    def test_a_pod_that_fits_nowhere_stops_no_pool_and_is_not_well(self, scene: Scene) -> None:
+        scene.change_cluster(pods=[pending_pod(nodeSelector={"disk": "ssd"})])
+        done = run("--json")
+        assert (done.exit_code, json.loads(done.stdout)["scales"]) == (1, {ALIYUN: "yes", AZURE: "yes"})
+
+    def test_what_stops_the_cluster_stops_every_pool(self, scene: Scene) -> None:
+        scene.nodes()["cp-1"]["metadata"]["annotations"]["kilo.squat.ai/last-seen"] = str(int(NOW) - 900)
         assert json.loads(run("--json").stdout)["scales"] == {ALIYUN: "no", AZURE: "no"}
 
     def test_json_has_what_why_and_what_to_do(self, scene: Scene) -> None:
