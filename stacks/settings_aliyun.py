@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Annotated
 
-from hybrid_talos.aliyun_disk import AliyunDiskCategory, AliyunZonePolicy
+from hybrid_talos.aliyun_disk import SYSTEM_DISK_GB, AliyunDiskCategory, AliyunZonePolicy
 from hybrid_talos.aliyun_image_inputs import BootMode
 from pydantic import Field
 
@@ -79,8 +79,8 @@ class AliyunPool(Section):
     """Present to have nodes of an older image or configuration listed at every up, and replaced if asked for."""
     system_disk_category: AliyunDiskCategory | None = None
     """cloud_essd, cloud_ssd or cloud_efficiency; left out for the library's choice."""
-    system_disk_size_gb: int | None = Field(default=None, ge=20, le=2048)
-    """Size of the system disk in GiB; left out for the library's choice."""
+    system_disk_size_gb: int | None = Field(default=None, ge=SYSTEM_DISK_GB[0], le=SYSTEM_DISK_GB[1])
+    """Size of the system disk in GiB, 20 to 500; left out for the library's choice."""
     data_disk_sizes_gb: tuple[Annotated[int, Field(ge=20, le=32768)], ...] = Field(default=(), max_length=16)
     """Sizes in GiB of further disks that go with their machine; a UserVolumeConfig in configPatches uses them."""
     zone_policy: AliyunZonePolicy = AliyunZonePolicy.BALANCE

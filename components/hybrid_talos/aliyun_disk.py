@@ -2,6 +2,11 @@
 
 from enum import StrEnum
 
+SYSTEM_DISK_GB = (20, 500)
+"""Fewest and most GiB of a system disk. Auto Scaling takes 20 to 2048 for each of these kinds, ESSD at its default PL1
+(CreateScalingConfiguration, SystemDisk.Size), but the provider refuses more than 500, and so does this library
+(aliyun/terraform-provider-alicloud `resource_alicloud_ess_scaling_configuration.go`, system_disk_size)."""
+
 
 class AliyunDiskCategory(StrEnum):
     """Kind of a system disk."""

@@ -15,7 +15,7 @@ from pulumi_alicloud import ess
 from pydantic import Field, field_validator, model_validator
 
 from ._contract import BadInputs, check
-from .aliyun_disk import AliyunDiskCategory, AliyunZonePolicy
+from .aliyun_disk import SYSTEM_DISK_GB, AliyunDiskCategory, AliyunZonePolicy
 from .aliyun_instance_types import instance_type_problems
 from .aliyun_machine import instance_types, public_address, spot_settings
 from .aliyun_network import MOST_RANGES, RESERVED_ADDRESSES, aliyun_network
@@ -115,7 +115,7 @@ class _Shape(PoolShape):
     instance_types: tuple[str, ...] = Field(min_length=1, max_length=10)
     max_size: int = Field(ge=1, le=MOST_MACHINES)
     system_disk_category: AliyunDiskCategory = AliyunDiskCategory.CLOUD_ESSD
-    system_disk_size_gb: int = Field(default=DISK_GB, ge=20, le=500)
+    system_disk_size_gb: int = Field(default=DISK_GB, ge=SYSTEM_DISK_GB[0], le=SYSTEM_DISK_GB[1])
     data_disk_sizes_gb: tuple[Annotated[int, Field(ge=20, le=32768)], ...] = Field(default=(), max_length=16)
     zone_policy: AliyunZonePolicy = AliyunZonePolicy.BALANCE
     # RAM role names: letters, digits, hyphens (alibabacloud.com, CreateRole).

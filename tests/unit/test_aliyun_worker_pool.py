@@ -387,6 +387,7 @@ def test_one_zone_gives_a_warning_and_several_do_not(warnings):
         ({"tags": {"acs:x": "1"}}, "tags: acs:x"),
         ({"spot": {"max_price": -1}}, "spot.max_price: "),
         ({"system_disk_size_gb": 10}, "system_disk_size_gb: "),
+        ({"system_disk_size_gb": 501}, "system_disk_size_gb: "),
         ({"system_disk_category": "cloud_tape"}, "system_disk_category: "),
         ({"arch": "arm64"}, "arch: no such input"),
         ({"name": "x" * 41}, "40 fit"),
