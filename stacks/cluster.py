@@ -146,6 +146,10 @@ def _control_plane(
             "directory": cluster.snapshots.directory,
             "recipients": list(cluster.snapshots.recipients),
         }
+        if cluster.snapshots.oss_region is not None:
+            args["snapshots"]["oss_region"] = cluster.snapshots.oss_region
+        if cluster.snapshots.oss_endpoint is not None:
+            args["snapshots"]["oss_endpoint"] = cluster.snapshots.oss_endpoint
     endpoints: ControlPlaneEndpoints = {}
     if cluster.endpoints.kubernetes is not None:
         endpoints["kubernetes"] = cluster.endpoints.kubernetes

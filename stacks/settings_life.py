@@ -1,8 +1,9 @@
 """The settings of a cluster's life: how its machines are upgraded, changed and removed, and where snapshots go."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from hybrid_talos.life_inputs import snapshots_problem
+from pydantic import AfterValidator, Field, model_validator
 
 from .settings_base import Section
 
@@ -33,6 +34,17 @@ class Snapshots(Section):
     """Where snapshots of etcd go, encrypted."""
 
     directory: str = Field(min_length=1)
-    """Folder on the machine where Pulumi runs; made when it is not there."""
+    """Folder where Pulumi runs, `https://<account>.blob.core.windows.net/<container>` or `oss://<bucket>`."""
     recipients: Annotated[tuple[Annotated[str, AfterValidator(_recipient)], ...], Field(min_length=1)]
     """Public keys (age) of those who may read the snapshots, which hold every Secret of the cluster."""
+    oss_region: str | None = None
+    """Region of the bucket, such as cn-hangzhou; required with `oss://`."""
+    oss_endpoint: str | None = None
+    """Address of OSS (`https://...`), where it is not the region's public one."""
+
+    @model_validator(mode="after")
+    def _place(self) -> Self:
+        problem = snapshots_problem(self.directory, self.oss_region, self.oss_endpoint)
+        if problem:
+            raise ValueError(problem)
+        return self

@@ -8,10 +8,12 @@ from pulumi.dynamic import DiffResult
 from . import life_plan, life_props, talos_upgrade
 from .cluster_work import Cluster, Etcd, look_at_etcd
 from .life_props import Properties
+from .maintenance_watch import FellBack, MaintenanceWatch
 from .talos_calls import Machine, NotOfThisCluster, TalosError
 from .talos_upgrade import Target, Task
 from .work_provider import WorkError
 
+_WAITS = "waits for its configuration (maintenance mode)"
 _MUST_RUN = ("apid", "kubelet")
 _MUST_RUN_ON_CONTROL_PLANES = ("trustd", "etcd")
 
@@ -81,12 +83,18 @@ def wait_until_healthy(cluster: Cluster, wanted: Wanted) -> None:
     """Wait until all machines are what they should be, and bring those to their version that run another."""
     what = "control planes" if wanted.control_planes else "workers"
 
+    watch = MaintenanceWatch(cluster)
+
     def ill() -> str | None:
-        return "; ".join(problems(cluster, wanted)) or None
+        found = problems(cluster, wanted)
+        watch.look(machine for machine in wanted.machines if f"{machine.name}: {_WAITS}" in found)
+        return "; ".join(found) or None
 
     def wait() -> None:
         try:
             cluster.wait(f"health of the {what}", cluster.limits.health, ill)
+        except FellBack:
+            raise
         except WorkError as error:
             raise WorkError(
                 f"{error}. Next: look at what is named with `talosctl -n <address> service` and `talosctl -n <address> "
@@ -140,7 +148,7 @@ def _lacks(cluster: Cluster, machine: Machine, wanted: Wanted, etcd: Etcd) -> li
             found.append("its Node is not ready")
     except NotOfThisCluster as error:
         waits = cluster.talos.in_maintenance(machine)
-        found.append("waits for its configuration (maintenance mode)" if waits else f"does not know us: {error}")
+        found.append(_WAITS if waits else f"does not know us: {error}")
     except TalosError as error:
         found.append(f"its Talos API does not answer at {machine.endpoint} ({error})")
     return found

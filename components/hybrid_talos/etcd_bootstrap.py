@@ -14,6 +14,7 @@ from pulumi.dynamic import DiffResult
 from . import life_props
 from .cluster_work import PAUSE, Cluster, Etcd, look_at_etcd
 from .life_props import Properties
+from .maintenance_watch import MaintenanceWatch
 from .talos_calls import Machine, NotOfThisCluster, TalosError, Unreachable
 from .work_provider import WorkError
 
@@ -55,6 +56,7 @@ def delete(_props: Properties) -> None:
 def start(cluster: Cluster, first: Machine, seconds: float = SECONDS) -> None:
     """Start etcd on ``first``, unless any member has it already; return when etcd works."""
     end, shown, asked = cluster.clock() + seconds, "", False
+    watch = MaintenanceWatch(cluster)
     while True:
         etcd = look_at_etcd(cluster)
         if etcd.voters:
@@ -63,7 +65,9 @@ def start(cluster: Cluster, first: Machine, seconds: float = SECONDS) -> None:
             return
         problem = etcd.problem
         if not etcd.born:
-            problem, again = _ask(cluster, _starter(cluster, first))
+            starter = _starter(cluster, first)
+            problem, again = _ask(cluster, starter)
+            watch.look([starter] if problem and not again and cluster.talos.in_maintenance(starter) else [])
             asked = asked or not problem or again
         if cluster.clock() >= end:
             raise WorkError(

@@ -1,19 +1,14 @@
-"""Snapshots of etcd: taken through talosctl, encrypted with age before they touch a disk."""
+"""Snapshots of etcd before risky steps: where they go, and how they get there."""
 
-import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyrage
 
+from .snapshot_store import Store, name_of
 from .talos_calls import Machine, Talos
-from .work_provider import WorkError
-
-_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory
 
 
 @dataclass(frozen=True)
@@ -21,14 +16,17 @@ class Target:
     """Where snapshots go."""
 
     cluster: str
-    directory: Path
+    store: Store
     recipients: Sequence[str]
     """Public keys (age) of those who may read them."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Target":
         """Return the target that properties of a resource describe."""
-        return cls(str(given["cluster"]), Path(str(given["directory"])).expanduser(), list(given["recipients"]))
+        from .snapshot_place import store_at  # noqa: PLC0415 - loads the clients of both clouds
+
+        store = store_at(str(given["directory"]), given.get("oss_region"), given.get("oss_endpoint"))
+        return cls(str(given["cluster"]), store, list(given["recipients"]))
 
 
 def recipient_problem(recipient: str) -> str | None:
@@ -40,33 +38,9 @@ def recipient_problem(recipient: str) -> str | None:
     return None
 
 
-def take(
-    talos: Talos, machine: Machine, target: Target, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-) -> Path:
-    """Take a snapshot from a member of etcd, and return the encrypted file.
-
-    What talosctl writes, which holds every Secret of the cluster, lies in memory where the system has a file system
-    there, else in a folder that only this user reads, and is deleted at once.
-    """
-    recipients = [pyrage.x25519.Recipient.from_str(recipient) for recipient in target.recipients]
-    in_memory = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="hybrid-talos-", dir=in_memory) as folder:
-        plain = Path(folder, "snapshot")
-        talos.snapshot(machine, plain)
-        path = target.directory / f"{target.cluster}-{now():%Y%m%dT%H%M%SZ}.db.age"
-        try:
-            target.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = path.with_name(f".{path.name}.{os.getpid()}")
-            with plain.open("rb") as reader, open(draft, "wb", opener=_private) as writer:
-                pyrage.encrypt_io(reader, writer, recipients)
-            draft.replace(path)
-        except OSError as error:
-            raise WorkError(
-                f"the snapshot of etcd cannot be written to {target.directory}: {error.strerror}. Next: free space "
-                "there or name another folder (cluster.snapshots.directory)"
-            ) from None
-    return path
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def take(talos: Talos, machine: Machine, target: Target) -> str:
+    """Take a snapshot from a member of etcd, keep it encrypted, and return its name; nothing half is left."""
+    name = name_of(target.cluster)
+    with closing(talos.snapshot(machine, target.recipients)) as content:
+        target.store.put(name, content)
+    return name

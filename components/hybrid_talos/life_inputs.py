@@ -1,9 +1,9 @@
 """How a cluster's machines are upgraded and its snapshots kept: inputs that control plane and workers share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, Self, TypedDict
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from ._contract import Shape
 
@@ -27,9 +27,15 @@ class SnapshotArgs(TypedDict):
     """Where snapshots of etcd go, encrypted."""
 
     directory: str
-    """Folder on the machine where Pulumi runs; made when it is not there."""
+    """Folder on the machine where Pulumi runs, made when it is not there; or
+    `https://<account>.blob.core.windows.net/<container>[/<folder>]`, or `oss://<bucket>[/<folder>]`. Whoever runs
+    Pulumi must be allowed to write there, by azure-identity's chain or that of Alibaba Cloud."""
     recipients: Sequence[str]
     """Public keys (age) of those who may read the snapshots. A snapshot holds every Secret of the cluster."""
+    oss_region: NotRequired[str]
+    """Region of the bucket, such as `cn-hangzhou`; required with `oss://`."""
+    oss_endpoint: NotRequired[str]
+    """Address of OSS, `https://...`. Default the public one of the region."""
 
 
 class UpgradeShape(Shape):
@@ -50,11 +56,33 @@ def _recipient(value: str) -> str:
     return value
 
 
+def snapshots_problem(directory: str, region: str | None, endpoint: str | None) -> str | None:
+    """Return why snapshots cannot go to a place, or None; nothing is asked of it."""
+    if "://" in directory:
+        from .snapshot_place import place_problem  # noqa: PLC0415 - loads the clients of both clouds
+
+        problem = place_problem(directory, region, endpoint)
+        if problem or directory.startswith("oss://"):
+            return problem
+    if region is not None or endpoint is not None:
+        return "ossRegion and ossEndpoint: only with oss://<bucket>"
+    return None
+
+
 class SnapshotShape(Shape):
     """The checked form of SnapshotArgs."""
 
     directory: Annotated[str, Field(min_length=1)]
     recipients: Annotated[tuple[Annotated[str, AfterValidator(_recipient)], ...], Field(min_length=1)]
+    oss_region: str | None = None
+    oss_endpoint: str | None = None
+
+    @model_validator(mode="after")
+    def _place(self) -> Self:
+        problem = snapshots_problem(self.directory, self.oss_region, self.oss_endpoint)
+        if problem:
+            raise ValueError(problem)
+        return self
 
 
 def shared_props(
@@ -67,13 +95,18 @@ def shared_props(
     cluster_name: str = "",
 ) -> Mapping[str, Any]:
     """Return the properties that all custom resources of a cluster's life have."""
-    target = None
+    target: dict[str, Any] | None = None
     if snapshots is not None and upgrade.snapshot:
         target = {
             "cluster": cluster_name,
             "directory": snapshots.directory,
             "recipients": list(snapshots.recipients),
         }
+        # Left out where they mean nothing, so that a folder is recorded as it always was.
+        if snapshots.oss_region is not None:
+            target["oss_region"] = snapshots.oss_region
+        if snapshots.oss_endpoint is not None:
+            target["oss_endpoint"] = snapshots.oss_endpoint
     return {
         "members": members,
         "client_configuration": client_configuration,

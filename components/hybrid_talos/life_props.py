@@ -35,7 +35,8 @@ def cluster_of(props: Properties, *, alone: bool = True) -> Iterator[Cluster]:
         limits = Limits()
         if props.get("health_minutes"):
             seconds = float(props["health_minutes"]) * 60
-            limits = replace(limits, gate=seconds, health=seconds, boot=max(seconds, limits.lost))
+            lost = min(seconds, limits.lost)
+            limits = replace(limits, gate=seconds, health=seconds, boot=max(seconds, limits.lost), lost=lost)
         target = props.get("snapshots")
 
         @contextmanager
@@ -84,7 +85,7 @@ def snapshot_problem(news: Properties) -> dict[str, str]:
     if news.get("snapshots") or news.get("role") != "controlplane" or news.get("without_snapshot"):
         return {}
     return {
-        "snapshots": "required before an upgrade: name a folder and an age recipient that the snapshot of etcd is "
+        "snapshots": "required before an upgrade: name a place and an age recipient that the snapshot of etcd is "
         "encrypted for (settings: cluster.snapshots), or do without one (cluster.upgrade.snapshot: false)"
     }
 

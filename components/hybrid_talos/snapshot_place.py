@@ -12,6 +12,21 @@ from .work_provider import WorkError
 # alibabacloud.com OSS, "Bucket naming conventions".
 _OSS = re.compile(r"oss://(?P<bucket>[a-z0-9][a-z0-9-]{1,61}[a-z0-9])(?P<folder>(/[^/?#]+)*)/?")
 
+REGION_KEYS = "--oss-region; ossRegion in settings"
+ENDPOINT_KEYS = "--oss-endpoint; ossEndpoint in settings"
+
+
+def place_problem(place: str, region: str | None = None, endpoint: str | None = None) -> str | None:
+    """Return why `store_at` refuses a place, or None; nothing is asked of it.
+
+    Without the place, which may be a secret that stands at the wrong key.
+    """
+    try:
+        store_at(place, region, endpoint)
+    except WorkError as error:
+        return str(error).removeprefix(f"{place}: ").removeprefix(f"{place.partition('?')[0]}: ")
+    return None
+
 
 def store_at(place: str, region: str | None = None, endpoint: str | None = None) -> Store:
     """Return the store at a place: a folder, an address of Azure Blob Storage, or a bucket of OSS.
@@ -29,9 +44,9 @@ def store_at(place: str, region: str | None = None, endpoint: str | None = None)
         if found is None:
             raise WorkError(f"{place}: must be a bucket of OSS: oss://<bucket>[/<folder>]")
         if not region:
-            raise WorkError(f"{place}: needs the region of the bucket: --oss-region cn-hangzhou")
+            raise WorkError(f"{place}: needs the region of the bucket, such as cn-hangzhou ({REGION_KEYS})")
         if endpoint is not None and not endpoint.startswith("https://"):
-            raise WorkError("--oss-endpoint: must begin with https://, since credentials go there")
+            raise WorkError(f"the address of OSS ({ENDPOINT_KEYS}) must begin with https://: credentials go there")
         folder = found["folder"].removeprefix("/")
         return OssStore(found["bucket"], f"{folder}/" if folder else "", region, endpoint)
     if "://" in place:

@@ -1,8 +1,7 @@
 """What this program asks of Talos machines, as an interface: the real one runs talosctl, tests have one in memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from .work_provider import WorkError
@@ -120,8 +119,8 @@ class Talos(Protocol):
     def etcd_problem(self, machine: Machine) -> str:
         """Return what this machine's own member complains of, or an empty text when it works with a leader."""
 
-    def snapshot(self, machine: Machine, path: Path) -> None:
-        """Write etcd's snapshot to a path."""
+    def snapshot(self, machine: Machine, recipients: Sequence[str]) -> Generator[bytes, None, None]:
+        """Take etcd's snapshot and yield it, encrypted for public keys of age; raises at its end if it is not whole."""
 
     def upgrade(self, machine: Machine, image: str, seconds: float, say: Say) -> None:
         """Install another Talos and reboot into it; return when the machine runs again."""

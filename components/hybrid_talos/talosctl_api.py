@@ -7,8 +7,8 @@ may be empty and may hold spaces.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -120,9 +120,12 @@ class TalosctlApi:
             return "etcd has no leader"
         return row["ERRORS"]
 
-    def snapshot(self, machine: Machine, path: Path) -> None:
-        """Write etcd's snapshot to a path."""
-        self._change(machine, ["etcd", "snapshot", str(path)], 600)
+    def snapshot(self, machine: Machine, recipients: Sequence[str]) -> Generator[bytes, None, None]:
+        """Take etcd's snapshot and yield it, encrypted for public keys of age; raises at its end if it is not whole."""
+        from .snapshot_stream import encrypted_snapshot  # noqa: PLC0415 - loads a library that few calls need
+
+        ends = self._reach(machine, lambda ends: self._that_answer(machine, ends))
+        return encrypted_snapshot(self._run, replace(machine, endpoint=",".join(ends)), recipients)
 
     def upgrade(self, machine: Machine, image: str, seconds: float, say: Say) -> None:
         """Install another Talos and reboot into it; return when the machine runs again."""

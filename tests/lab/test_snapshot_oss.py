@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyrage
 import pytest
 from alibabacloud_credentials.utils import auth_util
+from hybrid_talos import etcd_snapshot
 from hybrid_talos.snapshot_oss import OssStore
 from hybrid_talos.snapshot_store import Kept, prune
 from hybrid_talos.work_provider import WorkError
 
 from lab.alicloud import OssServer
 from tests.lab.alicloud_cloud import BUCKET, Cloud
+from tests.scripted_talosctl import CP, scripted_talosctl
 
 ONE, TWO, THREE = (f"demo-2026010{day}T000000Z.db.age" for day in (1, 2, 3))
 LARGE = random.Random(7).randbytes(20 << 20)
@@ -71,6 +74,17 @@ def test_one_that_is_there_is_not_written_over(store: OssStore) -> None:
     with pytest.raises(WorkError, match=r"oss://backups/prod/demo-.* is there already"):
         store.put(ONE, pieces(b"second"))
     assert b"".join(store.get(ONE)) == b"first"
+
+
+def test_the_snapshot_before_a_risky_step_goes_there_encrypted(
+    store: OssStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = pyrage.x25519.Identity.generate()
+    talos, whole = scripted_talosctl(tmp_path, monkeypatch, LARGE)
+    # Credentials go to https alone (test_snapshot_store), which the lab's server is not.
+    name = etcd_snapshot.take(talos, CP, etcd_snapshot.Target("demo", store, [str(identity.to_public())]))
+    assert [one.name for one in store.names()] == [name]
+    assert pyrage.decrypt(b"".join(store.get(name)), [identity]) == whole
 
 
 def test_what_is_not_there_is_named(store: OssStore, server: OssServer) -> None:

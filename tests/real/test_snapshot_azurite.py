@@ -5,13 +5,15 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyrage
 import pytest
 from azure.core.credentials import AccessToken
 from azure.storage.blob import BlobServiceClient
-from hybrid_talos import azure_blob_client
+from hybrid_talos import azure_blob_client, etcd_snapshot
 from hybrid_talos.snapshot_azure import AzureStore, Container
 from hybrid_talos.snapshot_store import Kept, prune
 from hybrid_talos.work_provider import WorkError
@@ -19,6 +21,7 @@ from hybrid_talos.work_provider import WorkError
 from lab.azurite import ACCOUNT, KEY, azurite
 from lab.certs import certificates
 from lab.node_tools import provide
+from tests.scripted_talosctl import CP, scripted_talosctl
 
 pytestmark = pytest.mark.real
 
@@ -106,6 +109,18 @@ def test_one_that_is_there_is_not_written_over(url: str) -> None:
             own.put(ONE, pieces(content))
         assert b"".join(own.get(ONE)) == b"first"
         own.remove(ONE)
+
+
+def test_the_snapshot_before_a_risky_step_goes_there_encrypted(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = pyrage.x25519.Identity.generate()
+    talos, whole = scripted_talosctl(tmp_path, monkeypatch, LARGE)
+    given = {"cluster": "demo", "directory": f"{url}/backups/risky", "recipients": [str(identity.to_public())]}
+    name = etcd_snapshot.take(talos, CP, etcd_snapshot.Target.of(given))
+    own = store(url, "risky")
+    assert [one.name for one in own.names()] == [name]
+    assert pyrage.decrypt(b"".join(own.get(name)), [identity]) == whole
 
 
 def test_what_is_not_there_is_named(url: str) -> None:

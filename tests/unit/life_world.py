@@ -5,10 +5,9 @@ tests/real. What it checks at every moment is what must never happen, whatever t
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hybrid_talos.cluster_work import Cluster, Limits
 from hybrid_talos.kubernetes_nodes import KubernetesError
@@ -347,7 +346,7 @@ class FakeTalos:
         self._etcd(machine)
         return "" if self.world.quorate() else "etcd has no leader"
 
-    def snapshot(self, machine: Machine, path: Path) -> None:
+    def snapshot(self, machine: Machine, recipients: Sequence[str]) -> Generator[bytes, None, None]:
         raise NotImplementedError
 
     def upgrade(self, machine: Machine, image: str, seconds: float, say: Say) -> None:
