@@ -85,8 +85,8 @@ class Recorder(mocks.Mocks):
         return {"talosConfig": "context: demo\n"}
 
 
-def settings_with_pools(pools: int) -> dict[str, Any]:
-    """Return the example's configuration with that many pools in each cloud."""
+def settings_with_pools(pools: int, changed: str = "") -> dict[str, Any]:
+    """Return the example's configuration with that many pools in each cloud; ``changed`` of Azure has another label."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
     settings = config["hybrid-talos:settings"]
     settings["cluster"]["podCidr"] = "10.128.0.0/9"
@@ -96,16 +96,19 @@ def settings_with_pools(pools: int) -> dict[str, Any]:
     aliyun["pools"] = [
         {**second, "name": f"w{n:03}", "zones": {"cn-hangzhou-h": f"10.3.{n}.0/24"}} for n in range(pools)
     ]
+    for pool in azure["pools"]:
+        if pool["name"] == changed:
+            pool["labels"] = {**pool.get("labels", {}), "example.com/changed": "yes"}
     return config
 
 
-def components(pools: int) -> None:
+def components(pools: int, changed: str = "") -> None:
     """Declare the hybrid stack."""
     from stacks import COMPOSITIONS
     from stacks.secrets import Secrets
     from stacks.settings import load
 
-    config = settings_with_pools(pools)
+    config = settings_with_pools(pools, changed)
     settings = load("hybrid", config["hybrid-talos:settings"])
     secret = pulumi.Output.secret("secret")
     outputs = COMPOSITIONS["hybrid"](settings, Secrets(secret, secret))
@@ -144,7 +147,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def main(mode: str, pools: str, recorded: str = "") -> None:
+def main(mode: str, pools: str, recorded: str = "", changed: str = "") -> None:
     """Evaluate once; print the seconds that the declarations took as the last line."""
     recorder = Recorder()
     mocks.set_mocks(recorder, project="hybrid-talos", stack="bench", preview=False)
@@ -152,7 +155,7 @@ def main(mode: str, pools: str, recorded: str = "") -> None:
 
     @pulumi.runtime.test
     def evaluate() -> None:
-        raw(Path(recorded)) if mode == "raw" else components(int(pools))
+        raw(Path(recorded)) if mode == "raw" else components(int(pools), changed)
 
     evaluate()
     seconds = time.perf_counter() - start
