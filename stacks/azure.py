@@ -16,7 +16,7 @@ from .providers import azure_provider
 from .rolls import Roll, azure_props
 from .secrets import Secrets
 from .settings import AzurePool, CloudNetwork, Settings
-from .settings_autoscaler import AzureIdentityKind
+from .settings_autoscaler import AzureIdentityKind, discovery_tags
 from .settings_reach import public_ips
 
 
@@ -77,6 +77,8 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
             "location": azure.location,
             "environment": azure.environment,
         }
+        if choice.discovery:
+            args["discovery_tags"] = discovery_tags(settings.cluster.name)
         if identity.kind is AzureIdentityKind.WORKLOAD_IDENTITY:
             assert settings.autoscaler.service_account_issuer is not None
             args["workload_identity"] = {"issuer": settings.autoscaler.service_account_issuer}
@@ -119,6 +121,13 @@ def build_azure(settings: Settings, secrets: Secrets, joined: Joined) -> Burst:
     return Burst(images.ids(), node_groups, steps, rolls)
 
 
+def _found_by(settings: Settings, pool: AzurePool) -> dict[str, str]:
+    scaler = settings.autoscaler.azure if settings.autoscaler is not None else None
+    if scaler is None or not scaler.discovery or pool.gateway:
+        return {}
+    return discovery_tags(settings.cluster.name)
+
+
 def _pool_args(
     settings: Settings,
     pool: AzurePool,
@@ -148,6 +157,7 @@ def _pool_args(
         "arch": settings.arch_of(pool),
         "config_patches": list(pool.config_patches),
         "tags": {**azure.tags, "hybrid-talos-cluster": settings.cluster.name},
+        "discovery_tags": _found_by(settings, pool),
     }
     if pool.os_disk_type is not AzureDiskType.STANDARD_SSD:
         args["os_disk_type"] = pool.os_disk_type

@@ -172,6 +172,12 @@ def _no_package(value: Any) -> Any:
     return value
 
 
+def _no_discovery(value: Any) -> Any:
+    if value is not False:
+        raise ValueError("must be false: the autoscaler of Alibaba Cloud takes groups by their ids alone; remove it")
+    return value
+
+
 class AutoscalerOptions(Section):
     """What the autoscalers of both clouds have in common."""
 
@@ -226,6 +232,9 @@ class AzureAutoscaler(AutoscalerOptions):
     """As whom it signs in."""
     deployment: AutoscalerDeployment = AutoscalerDeployment.MANIFESTS
     """manifests or cozystackPackage."""
+    discovery: bool = False
+    """Let it find its scale sets by tags instead of naming each, so that a new pool or another size needs no new
+    pod. Only with manifests."""
 
 
 class AliyunAutoscaler(AutoscalerOptions):
@@ -235,6 +244,13 @@ class AliyunAutoscaler(AutoscalerOptions):
     """As whom it signs in."""
     deployment: Annotated[AutoscalerDeployment, BeforeValidator(_no_package)] = AutoscalerDeployment.MANIFESTS
     """Always manifests: Cozystack has no package for Alibaba Cloud."""
+    discovery: Annotated[bool, BeforeValidator(_no_discovery)] = False
+    """Always false: the autoscaler of Alibaba Cloud takes groups by their ids alone."""
+
+
+def discovery_tags(cluster: str) -> dict[str, str]:
+    """Return the tags by which the autoscaler of a cluster finds its scale sets, named as in its upstream chart."""
+    return {"cluster-autoscaler-enabled": "true", "cluster-autoscaler-name": cluster}
 
 
 class AutoscalerSettings(Section):

@@ -21,6 +21,7 @@ from .settings_autoscaler import (
     AutoscalerSettings,
     AzureAutoscaler,
     AzureIdentityKind,
+    discovery_tags,
 )
 from .settings_azure import AzureSettings
 from .settings_base import part
@@ -37,6 +38,7 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
     if azure is not None:
         yield _options("autoscaler.azure", azure, tree, lambda: tree.azure)
         yield _azure_identity(azure)
+        yield _discovery(azure, tree)
     if aliyun is not None:
         yield _options("autoscaler.aliyun", aliyun, tree, lambda: tree.aliyun)
         yield _aliyun_identity(aliyun)
@@ -109,6 +111,15 @@ def _azure_identity(azure: AzureAutoscaler) -> Iterator[Problem]:
             yield Problem(f"{path}.{key}", "is of no use with workloadIdentity, which is made here: remove it")
     if azure.deployment != "manifests":
         yield Problem("autoscaler.azure.deployment", "must be manifests: Cozystack's chart gives its pod no token")
+
+
+def _discovery(azure: AzureAutoscaler, tree: Tree) -> Iterator[Problem]:
+    if not azure.discovery or tree.azure is None:
+        return
+    if azure.deployment != "manifests":
+        yield Problem("autoscaler.azure.discovery", "is for manifests alone: remove it, and each pool is named")
+    for name in sorted(discovery_tags(tree.cluster.name).keys() & tree.azure.tags.keys()):
+        yield Problem(f"azure.tags.{name}", "is what the autoscaler finds its pools by, gateways too: remove it")
 
 
 def _aliyun_identity(aliyun: AliyunAutoscaler) -> Iterator[Problem]:

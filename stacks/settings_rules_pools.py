@@ -15,6 +15,7 @@ from hybrid_talos.node_template import node_template
 from hybrid_talos.pool_inputs import WIDEST_DIAGNOSIS
 
 from .settings_aliyun import AliyunPool, AliyunSettings
+from .settings_autoscaler import discovery_tags
 from .settings_azure import AzurePool, AzureSettings
 from .settings_base import part
 from .settings_errors import Problem
@@ -50,7 +51,7 @@ def rules(tree: Tree) -> Iterator[Iterable[Problem]]:
             yield _azure_machine(path, pool)
             yield _diagnosis(path, pool)
             yield _twice(path, part(pool, lambda p: p.taints) or ())
-            yield _azure_tags(path, tree.azure, pool)
+            yield _azure_tags(path, tree, tree.azure, pool)
     if tree.aliyun is not None:
         groups = part(tree.aliyun, lambda a: a.pools) or ()
         yield _names("aliyun", [part(group, lambda p: p.name) for group in groups])
@@ -214,10 +215,13 @@ def _azure_arch(path: str, tree: Tree, pool: AzurePool) -> Iterator[Problem]:
         )
 
 
-def _azure_tags(path: str, section: AzureSettings, pool: AzurePool) -> Iterator[Problem]:
+def _azure_tags(path: str, tree: Tree, section: AzureSettings, pool: AzurePool) -> Iterator[Problem]:
+    scaler = tree.autoscaler.azure if tree.autoscaler is not None else None
+    found = scaler is not None and scaler.discovery and not pool.gateway
+    own = {**section.tags, **(discovery_tags(tree.cluster.name) if found else {})}
     try:
         template = node_template("azure", pool.name, pool.labels, _taints(pool))
-        azure_tags(template_stamped(template), pool.min_size, pool.max_size, section.tags)
+        azure_tags(template_stamped(template), pool.min_size, pool.max_size, own)
     except ValueError as error:
         yield Problem(path, _camel(str(error)))
 

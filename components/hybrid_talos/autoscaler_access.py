@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, NotRequired, TypedDict
 
 import pulumi
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ._contract import Shape
 from .autoscaler_identity import (
@@ -23,6 +23,7 @@ from .autoscaler_identity import (
     azure_rights,
 )
 from .autoscaler_manifests import TOKEN_FILE, trimmed
+from .autoscaler_tags import discovery_problems
 from .azure_cloud import AUTOSCALER_CLOUDS, AzureEnvironment
 from .node_group import NodeGroup
 from .oidc_issuer import issuer_problem
@@ -70,6 +71,10 @@ class AzureAutoscalerArgs(TypedDict):
     """Region of the scale sets, such as `westeurope`."""
     environment: NotRequired[AzureEnvironment]
     """Which of Microsoft's clouds. Default: `public`."""
+    discovery_tags: NotRequired[Mapping[str, str]]
+    """Find the scale sets of the resource group by these tags, all of which they carry, instead of naming each: then a
+    new pool or another size needs no new pod. Every pool has the same `discovery_tags`, and no other cluster's pool
+    has them. Default: each is named."""
     client_id: NotRequired[str]
     """Application (client) id that the autoscaler signs in as."""
     client_secret: NotRequired[pulumi.Input[str]]
@@ -149,11 +154,20 @@ class Azure(Shape):
     resource_group_id: Any
     location: Text
     environment: AzureEnvironment = AzureEnvironment.PUBLIC
+    discovery_tags: Mapping[str, str] | None = None
     client_id: Text | None = None
     client_secret: Any = None
     workload_identity: _Issuer | None = None
     managed_identity: _ManagedIdentity | None = None
     principal_id: Text | None = None
+
+    @field_validator("discovery_tags")
+    @classmethod
+    def _tags_to_find_by(cls, tags: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        problems = discovery_problems(tags) if tags is not None else []
+        if problems:
+            raise ValueError("; ".join(problems))
+        return tags
 
     @model_validator(mode="after")
     def _one_way_in(self) -> "Azure":

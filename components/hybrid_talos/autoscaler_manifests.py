@@ -78,6 +78,8 @@ class Autoscaler:
     token_audience: str | None = None
     """For whom the token is that it signs in to the cloud with, without a secret."""
     pod: PodChoices = PodChoices()
+    discovery: str | None = None
+    """How it finds its groups; without, each is named."""
 
     @property
     def namespace(self) -> str:
@@ -191,6 +193,15 @@ def read_group(owner: str, key: str, cloud: str, group: Mapping[str, Any]) -> No
 def nodes_flag(group: Mapping[str, Any]) -> str:
     """Return the flag that names a group with its bounds."""
     return f"--nodes={group['min_size']}:{group['max_size']}:{group['name']}"
+
+
+def group_flags(autoscaler: Autoscaler, groups: Mapping[str, pulumi.Output[NodeGroup]]) -> list[pulumi.Output[str]]:
+    """Return the flags that tell the autoscaler its groups."""
+    if autoscaler.discovery is None:
+        return [one.apply(nodes_flag) for one in groups.values()]
+    flag = f"--node-group-auto-discovery={autoscaler.discovery}"
+    # It says nothing of them, but comes from them: they are checked, and it goes before they do.
+    return [pulumi.Output.all(*groups.values()).apply(lambda _: flag)]
 
 
 def trimmed(owner: str, key: str, value: str) -> str:
@@ -364,7 +375,7 @@ def deploy_autoscaler(
             "selector": {"match_labels": selector},
             "template": {
                 "metadata": {"labels": managed(selector), **({"annotations": annotations} if annotations else {})},
-                "spec": cast(Any, _pod(autoscaler, [one.apply(nodes_flag) for one in groups.values()], selector)),
+                "spec": cast(Any, _pod(autoscaler, group_flags(autoscaler, groups), selector)),
             },
         },
         # Without its rights, here and in the cloud, it ends at once. It names its groups as outputs of the pools, so it

@@ -261,7 +261,8 @@ INSTEAD: Mapping[str, str] = {
     "capacity-buffer-pod-injection-enabled": _NO_RIGHTS,
     "capacity-quotas-enabled": _NO_RIGHTS,
     "nodes": "the groups and their sizes are the pools' own; change min_size and max_size there",
-    "node-group-auto-discovery": "the groups come from node_groups, which name exactly what the pools made",
+    "node-group-auto-discovery": "the groups come from node_groups, which name exactly what the pools made; "
+    "on Azure they may be found by tags (discovery), on Alibaba Cloud the autoscaler refuses it",
     "cloud-provider": "use azure or aliyun",
     "cloud-config": "use azure or aliyun",
     "namespace": "it follows from the component",

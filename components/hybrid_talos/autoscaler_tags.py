@@ -3,6 +3,7 @@
 Pure functions. Each cloud has its own way; what it cannot express is refused with the reason.
 """
 
+import re
 from collections.abc import Mapping
 
 from .node_template import NodeTemplate
@@ -73,6 +74,29 @@ def azure_tag_problems(tags: Mapping[str, str]) -> list[str]:
 
 def _azure_name(key: str) -> str:
     return key.replace("_", "~2").replace("/", "_")
+
+
+_DISCOVERY_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+
+
+def discovery_problems(tags: Mapping[str, str]) -> list[str]:
+    """Return why scale sets cannot be found by ``tags``, or nothing.
+
+    The autoscaler splits its flag at colons, commas and equal signs, and takes `min` and `max` for bounds
+    (kubernetes/autoscaler `cloudprovider/azure/azure_autodiscovery.go`).
+    """
+    found = [] if tags else ["must name at least one tag"]
+    for name, value in sorted(tags.items()):
+        if not _DISCOVERY_WORD.fullmatch(name) or not _DISCOVERY_WORD.fullmatch(value):
+            found.append(f"{name[:40]}: name and value must hold only letters, digits, dots, hyphens and underscores")
+        elif name.lower() in ("min", "max"):
+            found.append(f"{name}: is the tag with a bound of the pool: use another name")
+    return found
+
+
+def discovery_flag(tags: Mapping[str, str]) -> str:
+    """Return the definition by which the autoscaler finds scale sets that carry all of ``tags``."""
+    return "label:" + ",".join(f"{name}={value}" for name, value in sorted(tags.items()))
 
 
 # Alibaba Cloud: tags of the scaling configuration

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ._contract import BadInputs, Shape, check
 from .arch import Arch
-from .autoscaler_tags import azure_tag_problems, azure_tags
+from .autoscaler_tags import azure_tag_problems, azure_tags, discovery_problems
 from .azure_capacity import CapacityGuardArgs, capacity_guard
 from .azure_cloud import AzureEnvironment
 from .azure_machine import UNUSED_SSH_KEY, machine_profile
@@ -106,6 +106,9 @@ class AzureWorkerPoolArgs(TypedDict):
     """Talos strategic-merge patches, as YAML, merged into the configuration last."""
     tags: NotRequired[Mapping[str, str]]
     """Tags of every resource of the pool."""
+    discovery_tags: NotRequired[Mapping[str, str]]
+    """Tags of the scale set alone, by which an autoscaler with the same `discovery_tags` finds it. Not for gateways.
+    Default: none, the autoscaler knows it by its name."""
     capacity_guard: NotRequired[CapacityGuardArgs]
     """Where the live number of machines is asked for, right before an update of the scale set, which is refused when
     the state knows another. Default: the public cloud."""
@@ -140,6 +143,7 @@ class _Shape(PoolShape):
     secure_boot: bool = False
     accelerated_networking: bool = False
     capacity_guard: _Guard = _Guard()
+    discovery_tags: Mapping[str, str] = Field(default_factory=dict)
     talos_api_allowed_cidrs: tuple[Cidr, ...] = ()
 
     @property
@@ -173,6 +177,17 @@ class _Shape(PoolShape):
         if len(set(zones)) < len(zones) or set(zones) - {"1", "2", "3"}:
             raise ValueError('must be different zones out of "1", "2" and "3"')
         return zones
+
+    @model_validator(mode="after")
+    def _found_by_an_autoscaler(self) -> "_Shape":
+        problems = discovery_problems(self.discovery_tags) if self.discovery_tags else []
+        if self.discovery_tags and self.gateway:
+            problems.append("are not for gateways, whose number is fixed: remove them")
+        if self.discovery_tags.keys() & self.tags.keys():
+            problems.append("name a tag that stands in tags too: remove it there")
+        if problems:
+            raise ValueError("discovery_tags: " + "; ".join(problems))
+        return self
 
     @field_validator("tags")
     @classmethod
@@ -380,8 +395,9 @@ def _template(owner: str, name: str, shape: _Shape) -> tuple[NodeTemplate, dict[
     try:
         template = node_template("azure", name, shape.labels, shape.checked_taints, zone)
         bounds = (shape.min_size, shape.max_size)
-        tags = azure_tags(template, *bounds, shape.tags)
-        tags_stamped = azure_tags(template_stamped(template), *bounds, shape.tags)
+        own = {**shape.tags, **shape.discovery_tags}
+        tags = azure_tags(template, *bounds, own)
+        tags_stamped = azure_tags(template_stamped(template), *bounds, own)
     except ValueError as error:
         problems.append(str(error))
     if problems:

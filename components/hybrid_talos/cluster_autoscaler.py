@@ -25,6 +25,7 @@ from .autoscaler_flags import flag_problems, missing_problems, split
 from .autoscaler_identity import Rights
 from .autoscaler_manifests import REPOSITORY, Autoscaler, PodChoices, deploy_autoscaler, read_group
 from .autoscaler_options import INSTEAD, BalancingArgs, Expander, LimitsArgs, Options, ScaleDownArgs, image_problem
+from .autoscaler_tags import discovery_flag
 from .autoscaler_watch import watch_autoscaler
 from .manifests import KUBE_SYSTEM, object_base
 from .node_group import NodeGroup
@@ -206,6 +207,8 @@ class _Shape(Options):
             found.append("image: Cozystack's chart needs an image with a tag and no digest")
         if self.azure is not None and self.azure.workload_identity is not None:
             found.append("azure.workload_identity: Cozystack's chart gives its pod no token; use manifests")
+        if self.azure is not None and self.azure.discovery_tags is not None:
+            found.append("azure.discovery_tags: are for manifests alone; remove them, and each pool is named")
         if self.priorities or self.monitoring is not None or self.pod.replicas > 1:
             found.append("priorities, monitoring and pod.replicas: are for manifests alone; remove them")
         return found
@@ -219,6 +222,7 @@ class _Shape(Options):
         """Return the autoscaler that these inputs describe."""
         extra, extra_lists = split(self.extra_args)
         repository = self.image_repository or REPOSITORY
+        tags = self.azure.discovery_tags if self.azure is not None else None
         return Autoscaler(
             stem=stem,
             cloud_provider=_PROVIDERS[self.cloud],
@@ -230,6 +234,7 @@ class _Shape(Options):
             priorities=self.priorities,
             token_audience=access.token_audience,
             pod=PodChoices(**self.pod.model_dump()),
+            discovery=discovery_flag(tags) if tags is not None else None,
         )
 
 
