@@ -16,7 +16,7 @@ from lab.sdk_schema import UNKNOWN
 from lab.wire import Secret, has_unknown, plain
 from lab.world import CloudError, World
 
-from . import kubeconfig, rules, starting
+from . import kubeconfig, rules, starting, twin
 from .force_new import force_new
 from .objects import (
     AUTONAMED,
@@ -123,6 +123,7 @@ class Object(Kind):
             live["metadata"]["resourceVersion"] = str(call.world.next("kubernetes:resourceVersion"))
             live |= status_of(cluster, reference, live)
             cluster.put(reference, {**live, MANAGED: sent})
+        twin.put(cluster, reference, sent)
         return reference.id, live
 
     def read(self, call: Call, id: str, state: dict[str, Any]) -> dict[str, Any] | None:
@@ -165,6 +166,7 @@ class Object(Kind):
             live["metadata"]["resourceVersion"] = str(call.world.next("kubernetes:resourceVersion"))
             live |= status_of(cluster, reference, live)
             cluster.put(reference, {**live, MANAGED: sent})
+        twin.put(cluster, reference, sent)
         return live
 
     def delete(self, call: Call, id: str, state: dict[str, Any]) -> None:
@@ -179,7 +181,9 @@ class Object(Kind):
                 "resource from Pulumi state by rerunning the operation with the PULUMI_K8S_DELETE_UNREACHABLE "
                 'environment variable set to "true"',
             ) from None
-        cluster.remove(_of_id(call, id, state))
+        reference = _of_id(call, id, state)
+        twin.remove(cluster, reference)
+        cluster.remove(reference)
 
 
 def _token(call: Call) -> str:

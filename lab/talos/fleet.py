@@ -16,7 +16,7 @@ import yaml
 from lab.world import CloudError, World
 
 from . import machines, talosctl
-from .nodes import Machine, Node, TalosNodes
+from .nodes import KUBERNETES_PORT, Machine, Node, TalosNodes
 from .talosctl import Piped
 
 _PATIENCE = 60.0
@@ -57,6 +57,13 @@ class Fleet:
         """Return where the Kubernetes API of the nodes is reached, as long as a control plane serves it."""
         assert self._nodes is not None
         return self._nodes.kubernetes_endpoint
+
+    def kubernetes_of(self, addresses: Sequence[str]) -> str | None:
+        """Return where one of these control planes serves the Kubernetes API, or None when none does now."""
+        nodes = {} if self._nodes is None else self._nodes.nodes()
+        found = (nodes[address] for address in addresses if address in nodes)
+        serving = next((node for node in found if node.member and node.online and node.phase == "running"), None)
+        return None if serving is None else f"{self._at(serving.name)}:{KUBERNETES_PORT}"
 
     def follow(self) -> None:
         """Let the world know of machines that were reset by talosctl, and not through the simulated provider."""

@@ -3,7 +3,8 @@
 The nodes are `lab/tools/talos-nodes`, one process for all of a fleet. They speak the real machine API, so that the real
 talosctl applies configs, bootstraps, upgrades and resets them. What is simulated: the machines themselves; etcd (its
 members, quorum and snapshots, as a model); that a worker gets its certificate by trustd of a control plane; and the
-Kubernetes of the cluster, with an API that keeps objects, nodes and pods but checks no fields and no roles.
+Kubernetes of the cluster, with an API that keeps objects, nodes and pods but checks no fields and no roles; and, where
+Kilo's DaemonSet has a pod, what Kilo's agent writes on the Node.
 Listening is on loopback only: every node has an address of its own in a random 127.x.y.0/24, with Talos' port 50000
 and, on control planes, Kubernetes' 6443. At 127.x.y.10:6443 is a load balancer for the latter.
 """

@@ -37,11 +37,13 @@ func (s *Server) control(now time.Time, all bool) {
 		}
 
 		c.watchNodes()
+		c.allot()
 		c.daemonSets()
 		c.deployments()
 		c.replicaSets()
 		c.schedule()
 		c.run()
+		c.kiloAgents()
 		c.collect()
 	}
 }

@@ -16,6 +16,7 @@ const (
 	unreachable = "node.kubernetes.io/unreachable"
 	planeLabel  = "node-role.kubernetes.io/control-plane"
 	owned       = "talos.dev/owned-labels"
+	noted       = "talos.dev/owned-annotations"
 )
 
 // register lets each living kubelet register its node and report on it, and Talos put its labels and taints on it.
@@ -46,6 +47,7 @@ func (c *cluster) register() {
 
 		node := fleet.Copy(before)
 		label(node, machine)
+		annotate(node, machine)
 		c.untaint(node)
 
 		healthy := "False"
@@ -133,6 +135,38 @@ func label(node fleet.Object, machine *fleet.Node) {
 
 	put(node, labels, "metadata", "labels")
 	put(node, string(list), "metadata", "annotations", owned)
+}
+
+// annotate does for annotations what label does for labels.
+func annotate(node fleet.Object, machine *fleet.Node) {
+	wanted := machine.Config().Machine().NodeAnnotations()
+
+	var before []string
+
+	json.Unmarshal([]byte(text(node, "metadata", "annotations", noted)), &before) //nolint:errcheck // then it owns none
+
+	annotations, _ := dig(node, "metadata", "annotations").(map[string]any)
+	for _, name := range before {
+		if _, still := wanted[name]; !still {
+			delete(annotations, name)
+		}
+	}
+
+	names := make([]string, 0, len(wanted))
+
+	for name, value := range wanted {
+		put(node, value, "metadata", "annotations", name)
+		names = append(names, name)
+	}
+
+	sort.Strings(names)
+
+	list, err := json.Marshal(names)
+	if err != nil {
+		return
+	}
+
+	put(node, string(list), "metadata", "annotations", noted)
 }
 
 // watchNodes is the node controller: who is silent for long is not known to be ready.
