@@ -7,6 +7,8 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
+from hybrid_talos.cluster_life import ControlPlaneMember, described
+from hybrid_talos.cluster_rotation import RotationRecord
 from hybrid_talos.cni import Cni
 from hybrid_talos.control_plane_inputs import ControlPlaneEndpoints
 from hybrid_talos.ha_control_plane import HAControlPlane, HAControlPlaneArgs
@@ -18,7 +20,7 @@ from hybrid_talos.talos_image import Platform, TalosImage
 from .endpoint import endpoint_args
 from .images import image_args
 from .join import write_join
-from .machines import component_images, machine_args, registry_args, site_args, upgrade_args
+from .machines import component_images, machine_args, registry_args, rotation_args, site_args, upgrade_args
 from .mesh import build_mesh
 from .outputs import Outputs
 from .providers import kubernetes_provider, talos_provider
@@ -76,8 +78,16 @@ def build_cluster(settings: Settings, secrets: Secrets) -> Cluster:
         place = _Place.of(settings, mesh.locations if mesh is not None else None)
         control_plane = _control_plane(settings, secrets, installer, place, talos)
         resolve(control_plane.kubeconfig)
+    changed: list[pulumi.Resource] = [control_plane]
     if cluster.workers:
-        _workers(settings, secrets, installer, place, talos, control_plane)
+        changed.append(_workers(settings, secrets, installer, place, talos, control_plane))
+    if control_plane.rotating is not None:
+        RotationRecord(
+            "rotation-record",
+            control_plane.rotating,
+            machines=[*control_plane.members, *_static_workers(settings)],
+            opts=pulumi.ResourceOptions(depends_on=changed),
+        )
     cloud_controller = TalosCloudController(
         "cloud-controller",
         {"kubernetes_version": cluster.kubernetes_version, "talos_version": cluster.talos_version},
@@ -141,6 +151,8 @@ def _control_plane(
         args["component_images"] = images
     if (site := site_args(settings, secrets)) is not None:
         args["site"] = site
+    if cluster.rotation is not None:
+        args["rotation"] = rotation_args(cluster.rotation)
     if cluster.snapshots is not None:
         args["snapshots"] = {
             "directory": cluster.snapshots.directory,
@@ -178,7 +190,7 @@ def _workers(
         "installer_image": installer,
         "node_subnets": place.subnets,
         "config_contract": settings.cluster.config_contract,
-        "config_patches": list(settings.cluster.config_patches),
+        "config_patches": [*settings.cluster.config_patches, *control_plane.static_worker_patches],
         "graceful_removal": settings.cluster.protect,
         "talos_version": settings.cluster.talos_version,
         "kubernetes_version": settings.cluster.kubernetes_version,
@@ -198,6 +210,16 @@ def _workers(
     # A worker that boots before the API answers only waits; one after the other is easier to read.
     opts = pulumi.ResourceOptions(providers=[talos], depends_on=[control_plane])
     return StaticWorkerPool("workers", args, opts)
+
+
+def _static_workers(settings: Settings) -> list[ControlPlaneMember]:
+    """Return the workers that exist, by name, as they are reached."""
+    found: list[ControlPlaneMember] = []
+    for machine in sorted(settings.cluster.workers, key=lambda worker: worker.name):
+        address = str(machine.address)
+        reached = settings.cluster.endpoints.talos.get(address, str(machine.public_address or address))
+        found.append(described(machine.name, address, reached))
+    return found
 
 
 def cluster_outputs(settings: Settings, built: Cluster) -> dict[str, Any]:

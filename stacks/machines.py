@@ -6,11 +6,12 @@ from typing import Any, cast
 from hybrid_talos.life_inputs import UpgradeArgs
 from hybrid_talos.machine import MachineArgs
 from hybrid_talos.registries import ComponentImagesArgs, RegistryArgs
+from hybrid_talos.rotation import RotationArgs
 from hybrid_talos.site import SiteArgs
 
 from .secrets import Secrets
 from .settings import Settings
-from .settings_life import Upgrade
+from .settings_life import Rotation, Upgrade
 from .settings_machines import Machine, disk_args, link_args
 
 
@@ -68,6 +69,17 @@ def upgrade_args(upgrade: Upgrade) -> UpgradeArgs:
         "health_minutes": upgrade.health_minutes,
         "snapshot": upgrade.snapshot,
     }
+
+
+def rotation_args(rotation: Rotation) -> RotationArgs:
+    """Return how far the rotations of authority and tokens are."""
+    found: RotationArgs = {}
+    if rotation.talos_authority is not None:
+        given = rotation.talos_authority
+        found["talos_authority"] = {"generation": given.generation, "stage": given.stage}
+    if rotation.join_tokens is not None:
+        found["join_tokens"] = {"generation": rotation.join_tokens.generation, "stage": rotation.join_tokens.stage}
+    return found
 
 
 def registry_args(settings: Settings, secrets: Secrets) -> Mapping[str, RegistryArgs]:

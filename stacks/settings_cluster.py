@@ -27,7 +27,7 @@ from .settings_base import (
     form,
 )
 from .settings_endpoint import Endpoint
-from .settings_life import Snapshots, Upgrade
+from .settings_life import Rotation, Snapshots, Upgrade
 from .settings_machines import Machine
 from .settings_site import ComponentImages, Registry, Site
 
@@ -134,6 +134,8 @@ class ClusterSettings(Section):
     """How machines that exist are upgraded, changed and removed."""
     snapshots: Snapshots | None = None
     """Where snapshots of etcd go before each upgrade and removal; without it upgrades are refused."""
+    rotation: Rotation | None = None
+    """How far the rotations of authority and tokens are; left out as long as there was none."""
     cert_sans: tuple[Host, ...] = ()
     """Further names and addresses for the certificates of the Talos and Kubernetes APIs."""
     config_patches: tuple[Patch, ...] = ()

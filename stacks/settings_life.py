@@ -3,6 +3,7 @@
 from typing import Annotated, Self
 
 from hybrid_talos.life_inputs import snapshots_problem
+from hybrid_talos.rotation import AuthorityStage, TokenStage
 from pydantic import AfterValidator, Field, model_validator
 
 from .settings_base import Section
@@ -48,3 +49,30 @@ class Snapshots(Section):
         if problem:
             raise ValueError(problem)
         return self
+
+
+class AuthorityRotation(Section):
+    """How far the rotation of the authority of the Talos API is."""
+
+    generation: int = Field(ge=1, le=1000)
+    """Number of the authority: 1 for the first after the one of the birth, and one more each time."""
+    stage: AuthorityStage
+    """accept, issue, finish: one after the other, with a complete pulumi up in between."""
+
+
+class TokenRotation(Section):
+    """How far the rotation of the join tokens is."""
+
+    generation: int = Field(ge=1, le=1000)
+    """Number of the tokens: 1 for the first after those of the birth, and one more each time."""
+    stage: TokenStage
+    """issue, finish: one after the other, with a complete pulumi up in between. Machines reboot for issue."""
+
+
+class Rotation(Section):
+    """How far the rotations of authority and tokens are; what is finished stays here."""
+
+    talos_authority: AuthorityRotation | None = None
+    """The authority of the Talos API, which signs every talosconfig."""
+    join_tokens: TokenRotation | None = None
+    """The tokens that let machines join, which stand in the user data of pools."""

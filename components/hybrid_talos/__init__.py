@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from .cluster_endpoint import EndpointArgs, EndpointKind
     from .cluster_life import ControlPlaneMember
+    from .cluster_rotation import RotationRecord
     from .cni import Cni
     from .control_plane_inputs import ControlPlaneEndpoints, HAControlPlaneArgs
     from .ha_control_plane import HAControlPlane
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .node_transformations import MachineRequirementArgs, SelectorOperator, TransformationArgs
     from .pool_inputs import SpotArgs
     from .registries import ComponentImagesArgs, RegistryArgs
+    from .rotation import AuthorityRotationArgs, AuthorityStage, RotationArgs, TokenRotationArgs, TokenStage
     from .site import ProxyArgs, SiteArgs
     from .static_worker_pool import StaticWorkerPool, StaticWorkerPoolArgs, WorkerEndpoints
     from .talos_cloud_controller import NodeCollectorArgs, TalosCloudController, TalosCloudControllerArgs
@@ -67,6 +69,8 @@ _MODULES = {
     "AliyunWorkerPoolArgs": "aliyun_worker_pool",
     "AliyunZonePolicy": "aliyun_disk",
     "Arch": "arch",
+    "AuthorityRotationArgs": "rotation",
+    "AuthorityStage": "rotation",
     "AutoscalerDeployment": "autoscaler_deployment",
     "AutoscalerMonitoringArgs": "cluster_autoscaler",
     "AutoscalerPodArgs": "cluster_autoscaler",
@@ -123,6 +127,8 @@ _MODULES = {
     "PrincipalType": "azure_image_inputs",
     "ProxyArgs": "site",
     "RegistryArgs": "registries",
+    "RotationArgs": "rotation",
+    "RotationRecord": "cluster_rotation",
     "RouteArgs": "machine_links",
     "SampleWorkloadArgs": "cluster_autoscaler",
     "ScaleDownArgs": "autoscaler_options",
@@ -139,6 +145,8 @@ _MODULES = {
     "TalosCloudControllerArgs": "talos_cloud_controller",
     "TalosImage": "talos_image",
     "TalosImageArgs": "talos_image",
+    "TokenRotationArgs": "rotation",
+    "TokenStage": "rotation",
     "TransformationArgs": "node_transformations",
     "UpgradeArgs": "life_inputs",
     "VlanArgs": "machine_links",
@@ -156,6 +164,8 @@ __all__ = [
     "AliyunWorkerPoolArgs",
     "AliyunZonePolicy",
     "Arch",
+    "AuthorityRotationArgs",
+    "AuthorityStage",
     "AutoscalerDeployment",
     "AutoscalerMonitoringArgs",
     "AutoscalerPodArgs",
@@ -212,6 +222,8 @@ __all__ = [
     "PrincipalType",
     "ProxyArgs",
     "RegistryArgs",
+    "RotationArgs",
+    "RotationRecord",
     "RouteArgs",
     "SampleWorkloadArgs",
     "ScaleDownArgs",
@@ -228,6 +240,8 @@ __all__ = [
     "TalosCloudControllerArgs",
     "TalosImage",
     "TalosImageArgs",
+    "TokenRotationArgs",
+    "TokenStage",
     "TransformationArgs",
     "UpgradeArgs",
     "VlanArgs",

@@ -31,6 +31,7 @@ from .registries import (
     RegistryShape,
     mirror_problems,
 )
+from .rotation import RotationArgs, RotationShape
 from .site import SiteArgs, SiteShape
 from .versions import check_contract, check_pair, minor, newest_contract, normalise_version
 from .versions import text as minor_text
@@ -117,6 +118,9 @@ class HAControlPlaneArgs(TypedDict):
     snapshots: NotRequired[SnapshotArgs]
     """Where snapshots of etcd go before each upgrade and removal. Without it an upgrade is refused, unless
     `upgrade.snapshot` is false."""
+    rotation: NotRequired[RotationArgs]
+    """How far the rotations of the Talos authority and of the join tokens are. One step at a time; what is finished
+    stays here."""
     protect: NotRequired[bool]
     """Whether Pulumi refuses to delete the secrets and the record of the bootstrap, which cannot be made again.
     Default true. To take the cluster down, set false and run `pulumi up` before `pulumi destroy`: from then on a
@@ -182,6 +186,7 @@ class HAControlPlaneShape(Shape):
     api_ready_minutes: Annotated[int, Field(ge=1, le=60)] = 15
     upgrade: UpgradeShape = UpgradeShape()
     snapshots: SnapshotShape | None = None
+    rotation: RotationShape = RotationShape()
     protect: bool = True
 
     @property

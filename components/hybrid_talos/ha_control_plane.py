@@ -13,6 +13,7 @@ from .certificate_watch import CertificateWatch
 from .cluster_birth import BirthMember, EndpointCheck, EtcdBootstrap
 from .cluster_endpoint import url
 from .cluster_life import ControlPlaneMember
+from .cluster_rotation import Rotating, Rotation
 from .cni import Cni
 from .control_plane_inputs import HAControlPlaneArgs, HAControlPlaneShape
 from .kubernetes_ready import KubernetesReady
@@ -20,6 +21,7 @@ from .life_inputs import shared_props
 from .machine import MachineShape
 from .machine_config import has_hostname_document
 from .machine_life import Life, Versions, configuration_apply, configuration_digests
+from .rotated_secrets import RotatedSecrets, declared
 from .site import secret_or_none
 from .versions import check_contract
 
@@ -64,21 +66,16 @@ class HAControlPlane(pulumi.ComponentResource):
         # None leaves the caller's own protect to the engine's inheritance; false would undo it.
         protect = True if shape.protect else None
 
-        secrets = talos.machine.Secrets(
+        secrets = declared(
             f"{name}-secrets",
-            talos_version=shape.birth_contract,
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                # Without them nobody can talk to the machines any more, and no other set fits them.
-                protect=protect,
-                # The contract at the cluster's birth: the record of it stays whatever becomes of the settings.
-                ignore_changes=["talos_version"],
-                # The provider marks only some fields inside of these.
-                additional_secret_outputs=["machine_secrets", "client_configuration"],
-            ),
+            shape.birth_contract,
+            # Without them nobody can talk to the machines any more, and no other set fits them.
+            pulumi.ResourceOptions(parent=self, protect=protect),
         )
-        machine_secrets = pulumi.Output.secret(cast(Any, secrets.machine_secrets)).apply(config.provider_form)
-        client = pulumi.Output.secret(cast(Any, secrets.client_configuration)).apply(config.provider_form)
+        rotated = RotatedSecrets(
+            name, secrets, shape.rotation, contract=shape.birth_contract, protect=protect, parent=self
+        )
+        machine_secrets, client = rotated.machine_secrets, rotated.client
         contract: pulumi.Output[str] = (
             pulumi.Output.from_input(shape.birth_contract)
             if shape.config_contract is not None
@@ -110,6 +107,7 @@ class HAControlPlane(pulumi.ComponentResource):
         base = generated("controlplane", [])
         passwords = _passwords(shape)
         shared = self._shared_patches(shape, args, contract, passwords)
+        shared += rotated.control_plane_patches()
         of_member = {
             member.name: [
                 # Typed inputs come after patches and win over them.
@@ -144,7 +142,7 @@ class HAControlPlane(pulumi.ComponentResource):
 
         digests = {member: configuration_digests(base, own) for member, own in of_member.items()}
         images = shape.component_images.upgrade_flags if shape.component_images is not None else {}
-        applied = life.configured(apply, digests, life.upgrades(images))
+        applied = life.configured(apply, digests, life.upgrades(images, after=self._gates(name, life, rotated)))
 
         # Whoever is first at the birth starts the cluster, whatever becomes of the list: recorded before anything is
         # asked of a machine, and never changed.
@@ -214,7 +212,8 @@ class HAControlPlane(pulumi.ComponentResource):
             [
                 pulumi.Output.all(contract=contract, passwords=passwords).apply(
                     lambda known: patches.worker_base(known["contract"], shape.common, known["passwords"])
-                )
+                ),
+                *rotated.worker_patches(),
             ],
         )
 
@@ -238,6 +237,9 @@ class HAControlPlane(pulumi.ComponentResource):
         self.client_configuration = client
         # For a StaticWorkerPool of the same program; plain, so it is no output.
         self.members: Sequence[ControlPlaneMember] = shape.known_members
+        # For the static workers and the record of a rotation, in the same way.
+        self.static_worker_patches: Sequence[pulumi.Output[str]] = rotated.static_worker_patches()
+        self.rotating: Rotating | None = rotated.rotating(life.shared)
         self.register_outputs(
             {
                 "kubeconfig": self.kubeconfig,
@@ -249,6 +251,13 @@ class HAControlPlane(pulumi.ComponentResource):
                 "clientConfiguration": self.client_configuration,
             }
         )
+
+    def _gates(self, name: str, life: Life, rotated: RotatedSecrets) -> list[pulumi.Resource]:
+        """Declare what stands before all changes when there is or was a rotation."""
+        if not rotated.begun:
+            return []
+        opts = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["client_configuration"])
+        return [Rotation(f"{name}-rotation", {**life.shared, **rotated.gate_props()}, opts)]
 
     def _checked_name(self, name: str, shape: HAControlPlaneShape) -> list[pulumi.Output[str]]:
         """Look up the endpoint's name, if it has one; return what must be waited for."""

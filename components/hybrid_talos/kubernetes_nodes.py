@@ -50,6 +50,12 @@ class Nodes(Protocol):
     def delete(self, name: str) -> None:
         """Delete a Node; one that is gone is no error."""
 
+    def listed(self) -> list[dict[str, Any]]:
+        """Return all Nodes, as the API writes them."""
+
+    def forget_token(self, token_id: str) -> None:
+        """Delete a bootstrap token, so that nobody joins with it any more; one that is gone is no error."""
+
 
 @contextmanager
 def nodes_of(kubeconfig: str, connect_to: str | None) -> Iterator["KubernetesNodes"]:
@@ -127,6 +133,13 @@ class KubernetesNodes:
     def delete(self, name: str) -> None:
         """Delete a Node; one that is gone is no error."""
         self._call(lambda: self._core.delete_node(name, _request_timeout=_TIMEOUT), missing=True)
+
+    def forget_token(self, token_id: str) -> None:
+        """Delete a bootstrap token, so that nobody joins with it any more; one that is gone is no error."""
+        name = f"bootstrap-token-{token_id}"
+        self._call(
+            lambda: self._core.delete_namespaced_secret(name, "kube-system", _request_timeout=_TIMEOUT), missing=True
+        )
 
     def drain(self, name: str, seconds: float, *, bare: bool, say: Say) -> None:
         """Evict the pods of a Node within so many seconds; ``bare`` ones that nobody makes anew too, when asked for."""

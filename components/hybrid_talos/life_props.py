@@ -1,5 +1,6 @@
 """From the properties of a resource to the cluster that its work is about."""
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ def cluster_of(props: Properties, *, alone: bool = True) -> Iterator[Cluster]:
     credentials = {key: str(props["client_configuration"][key]) for key in CREDENTIALS}
     members = [Machine.of(member) for member in props.get("members") or ()]
     say = engine_sender()
-    owner = credentials["caCertificate"] + ("" if alone else f"/{props['name']}")
+    owner = _oldest(credentials["caCertificate"]) + ("" if alone else f"/{props['name']}")
     with cluster_lock(owner, say) as lock:
         talos = TalosctlApi(credentials, members, lock=lock)
         limits = Limits()
@@ -48,6 +49,18 @@ def cluster_of(props: Properties, *, alone: bool = True) -> Iterator[Cluster]:
             etcd_snapshot.take(talos, machine, etcd_snapshot.Target.of(target or {}))
 
         yield Cluster(talos, members, nodes, snapshot if target else None, say, _warn, limits)
+
+
+def _oldest(authorities: str) -> str:
+    """Return the first of some certificates (PEM in base64): the cluster's lock has one name amid a rotation too."""
+    try:
+        text = base64.b64decode(authorities).decode()
+    except ValueError:
+        return authorities
+    return authorities if text.count(_END) < 2 else base64.b64encode(f"{text.split(_END)[0]}{_END}\n".encode()).decode()
+
+
+_END = "-----END CERTIFICATE-----"
 
 
 def _warn(line: str) -> None:

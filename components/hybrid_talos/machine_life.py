@@ -88,16 +88,18 @@ class Life:
     parallelism: int = 1
     teardown: bool = False
 
-    def upgrades(self, images: Mapping[str, str] | None = None) -> list[pulumi.Resource]:
-        """Declare the upgrades; return what the configurations wait for.
+    def upgrades(
+        self, images: Mapping[str, str] | None = None, after: Sequence[pulumi.Resource] = ()
+    ) -> list[pulumi.Resource]:
+        """Declare the upgrades, ``after`` others; return what the configurations wait for.
 
         With ``images``, a flag of `talosctl upgrade-k8s` to an image each, Kubernetes is upgraded as well.
         """
         made: dict[str, pulumi.Resource] = {}
-        first: list[pulumi.Resource] = []
+        first = list(after)
         if self.role == "controlplane":
-            first = [Membership(f"{self.name}-membership", self.shared, self._opts([]))]
-        for machine, after in self._in_order():
+            first = [Membership(f"{self.name}-membership", self.shared, self._opts(first))]
+        for machine, before in self._in_order():
             if self.versions.talos is None:
                 break
             own = {
@@ -106,13 +108,13 @@ class Life:
                 "version": self.versions.talos,
                 "installer_image": self.versions.installer_image,
                 "kubernetes_version": self.versions.kubernetes,
-                "after": after,
+                "after": before,
             }
             made[machine["name"]] = TalosUpgrade(
                 f"{self.name}-{machine['name']}-talos",
                 self.shared,
                 own,
-                self._opts([made[after]] if after is not None else first),
+                self._opts([made[before]] if before is not None else first),
             )
         # All of the last ones: with some at once, each ends a chain.
         done = [*first, *made.values()]

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from hybrid_talos.cluster_work import Cluster, Limits
 from hybrid_talos.kubernetes_nodes import KubernetesError
@@ -103,6 +104,8 @@ class World:
     next_id: int = 1
     log: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+    """Ids of bootstrap tokens that were deleted."""
     snapshots: int = 0
 
     # What happens by itself.
@@ -478,6 +481,21 @@ class FakeNodes:
     def delete(self, name: str) -> None:
         self._call()
         self.world.nodes.pop(name, None)
+
+    def listed(self) -> list[dict[str, Any]]:
+        self._call()
+        return [
+            {
+                "metadata": {"name": box.name},
+                "status": {"addresses": [{"type": "InternalIP", "address": box.address}]},
+            }
+            for box in self.world.boxes.values()
+            if box.name in self.world.nodes
+        ]
+
+    def forget_token(self, token_id: str) -> None:
+        self._call()
+        self.world.forgotten.append(token_id)
 
 
 def cluster_in(world: World, members: Sequence[Machine]) -> Cluster:
