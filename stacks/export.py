@@ -16,7 +16,7 @@ from hybrid_talos.talos_yaml import load
 from . import private_file, sops, stack_state
 from .secrets_bundle import BundleError, bundle_of
 from .sops import SopsError
-from .stack_state import SECRETS, StackState, StateError
+from .stack_state import CONTROL_PLANE, SECRETS, StackState, StateError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -36,15 +36,28 @@ def documents(state: StackState) -> dict[str, dict[str, Any]]:
             "the stack has no machine secrets: only stacks that build a cluster do (hybrid-talos:stack: cluster or "
             "hybrid). Next: name that one with --stack"
         )
-    if len(secrets) > 1:
+    clusters = {str(resource.get("parent") or resource.get("urn")) for resource in secrets}
+    if len(clusters) > 1:
         names = ", ".join(sorted(str(resource.get("urn", "")).rpartition("::")[2] for resource in secrets))
         raise StateError(f"the stack has the machine secrets of several clusters ({names}); this takes one")
-    outputs: Mapping[str, Any] = secrets[0].get("outputs") or {}
     return {
-        "secrets.sops.yaml": bundle_of(outputs.get("machineSecrets") or {}),
+        "secrets.sops.yaml": bundle_of(_in_use(state, secrets)),
         "talosconfig.sops.yaml": _document(state, "talosconfig"),
         "kubeconfig.sops.yaml": _document(state, "kubeconfig"),
     }
+
+
+def _in_use(state: StackState, secrets: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the secrets of the one cluster: its only set, or those that its control plane puts together of several."""
+    if len(secrets) == 1:
+        found = (secrets[0].get("outputs") or {}).get("machineSecrets")
+    else:
+        # A rotation has sets of its own (docs/rotation.md), and not all of each is in use.
+        planes = [each for each in state.of_type(CONTROL_PLANE) if each.get("urn") == secrets[0].get("parent")]
+        found = (planes[0].get("outputs") or {}).get("machineSecrets") if planes else None
+    if not isinstance(found, Mapping):
+        raise StateError("the stack has no complete machine secrets yet. Next: run `pulumi up` to its end")
+    return found
 
 
 def _document(state: StackState, output: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SECRETS = "talos:machine/secrets:Secrets"
+CONTROL_PLANE = "hybrid-talos:index:HAControlPlane"
 _STACK = "pulumi:pulumi:Stack"
 
 # pulumi/pulumi sdk/go/common/resource/sig/sig.go

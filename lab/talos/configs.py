@@ -50,6 +50,8 @@ class MachineConfig:
     kubernetes_ca: Authority
     """The key is an empty text on workers."""
     kubernetes_version: str
+    os_accepted: Sequence[str] = ()
+    """Certificates of further authorities that the Talos API accepts, PEM in base64."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +120,7 @@ def read(text: str) -> MachineConfig:
         os_ca=str((machine.get("ca") or {}).get("crt") or ""),
         kubernetes_ca=Authority(str(authority.get("crt") or ""), str(authority.get("key") or "")),
         kubernetes_version=str(kubelet.get("image") or "").rpartition(":v")[2],
+        os_accepted=[str(entry.get("crt") or "") for entry in machine.get("acceptedCAs") or ()],
         labels=_texts(machine.get("nodeLabels")),
         annotations=_texts(machine.get("nodeAnnotations")),
         taints=_texts(machine.get("nodeTaints")),

@@ -96,8 +96,10 @@ def check_reach(world: World, node: str, endpoint: str, client: Mapping[str, Any
             )
         return found
     disk = world.get(PACKAGE, "machine-disk", node) or {}
-    problem = pki.trusted(str(client.get("clientCertificate", "")), disk.get("os_ca", ""))
-    if problem is None and pki.fingerprint(str(client.get("caCertificate", ""))) != pki.fingerprint(disk["os_ca"]):
+    accepted = [disk.get("os_ca", ""), *disk.get("os_accepted", ())]
+    refusals = [pki.trusted(str(client.get("clientCertificate", "")), authority) for authority in accepted]
+    problem = None if None in refusals else refusals[0]
+    if problem is None and pki.fingerprint(disk["os_ca"]) not in pki.fingerprints(str(client.get("caCertificate", ""))):
         problem = "x509: certificate signed by unknown authority"
     if problem:
         raise CloudError("Unavailable", f"connection error: {node}: authentication handshake failed: {problem}")
@@ -129,7 +131,12 @@ def apply(world: World, address: str, text: str, mode: str) -> dict[str, Any]:
         }
         world.put(PACKAGE, "machine", address, doc)
         node = _node(doc, config)
-        disk = {"os_ca": config.os_ca, "kubernetes_ca": asdict(config.kubernetes_ca), "node": node}
+        disk = {
+            "os_ca": config.os_ca,
+            "os_accepted": list(config.os_accepted),
+            "kubernetes_ca": asdict(config.kubernetes_ca),
+            "node": node,
+        }
         world.put(PACKAGE, "machine-disk", address, disk)
         if joins and address not in cluster["voters"]:
             world.put(PACKAGE, "cluster", config.cluster_id, cluster | {"voters": [*cluster["voters"], address]})

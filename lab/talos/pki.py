@@ -39,6 +39,15 @@ def fingerprint(certificate: str) -> str:
     return "" if loaded is None else loaded.fingerprint(hashes.SHA256()).hex()
 
 
+def fingerprints(certificates: str) -> list[str]:
+    """Return the SHA-256 of each of some certificates (PEM in base64); none of what cannot be read."""
+    try:
+        loaded = x509.load_pem_x509_certificates(base64.b64decode(certificates, validate=True))
+    except (binascii.Error, ValueError):
+        return []
+    return [each.fingerprint(hashes.SHA256()).hex() for each in loaded]
+
+
 def _load(certificate: str) -> x509.Certificate | None:
     try:
         return x509.load_pem_x509_certificate(base64.b64decode(certificate, validate=True))

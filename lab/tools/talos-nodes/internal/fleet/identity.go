@@ -66,7 +66,7 @@ func (n *Node) configured() (*Identity, error) {
 		return nil, fmt.Errorf("the config has no machine CA")
 	}
 
-	issuing := own
+	issuing, accepted := own, security.AcceptedCAs()
 	if len(own.Key) == 0 {
 		issuing = nil
 
@@ -78,7 +78,8 @@ func (n *Node) configured() (*Identity, error) {
 			theirs := other.config.Machine().Security()
 			if theirs.Token() == security.Token() && theirs.IssuingCA() != nil && len(theirs.IssuingCA().Key) > 0 &&
 				trusts(n, theirs.IssuingCA().Crt) {
-				issuing = theirs.IssuingCA()
+				// With the certificate trustd says whom to let in (internal/app/trustd/internal/reg/reg.go).
+				issuing, accepted = theirs.IssuingCA(), theirs.AcceptedCAs()
 
 				break
 			}
@@ -95,11 +96,10 @@ func (n *Node) configured() (*Identity, error) {
 	}
 
 	pool := stdx509.NewCertPool()
-	pool.AppendCertsFromPEM(own.Crt)
 	pool.AppendCertsFromPEM(issuing.Crt)
 
-	for _, accepted := range security.AcceptedCAs() {
-		pool.AppendCertsFromPEM(accepted.Crt)
+	for _, each := range accepted {
+		pool.AppendCertsFromPEM(each.Crt)
 	}
 
 	return n.signed(ca, pool)
