@@ -60,7 +60,8 @@ def _complete(olds: Properties, news: Properties) -> None:
             credentials = {key: str(news["check_configuration"][key]) for key in life_props.CREDENTIALS}
             taken(cluster, TalosctlApi(credentials, cluster.members), [Machine.of(m) for m in news["machines"]])
         if new[TOKENS].stage == "finish" and old[TOKENS] != new[TOKENS]:
-            forget_token(cluster, str(news["old_token"]), str(news["token"]))
+            # The set that it stood in is dropped now; what was recorded in the stage before tells.
+            forget_token(cluster, str(olds.get("old_token") or ""), str(news["token"]))
 
 
 def taken(cluster: Cluster, talos: Talos, machines: list[Machine]) -> None:
@@ -83,7 +84,7 @@ def taken(cluster: Cluster, talos: Talos, machines: list[Machine]) -> None:
 
 def forget_token(cluster: Cluster, old: str, new: str) -> None:
     """Delete the old bootstrap token from Kubernetes."""
-    if old == new:
+    if not old or old == new:
         return
 
     def problem() -> str | None:

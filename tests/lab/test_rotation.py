@@ -1,12 +1,17 @@
 """The Talos authority and the join tokens are rotated on the real engine: stage by stage, refused out of turn."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from cluster_settings import ClusterLab, plans, refusal
+from hybrid_talos.kubernetes_nodes import nodes_of
+from hybrid_talos.rotation import token_id
 from hybrid_talos.talos_calls import Machine, TalosError
 from hybrid_talos.talosctl_api import TalosctlApi
+from kubernetes.client import CoreV1Api
 from lab_folder import Lab
 
 from lab import tools
@@ -72,6 +77,18 @@ def who_answers(cluster: ClusterLab, given: Credentials) -> set[str]:
             except TalosError:
                 pass
     return found
+
+
+@contextmanager
+def kubernetes(cluster: ClusterLab) -> Iterator[Any]:
+    """Yield a client of the machines' own Kubernetes."""
+    client = sets(cluster.of())[FIRST]["clientConfiguration"]
+    with cluster.machines() as nodes:
+        nodes.wait("settled", lambda n: all(node.ready for node in n.values()))
+        address = ADDRESSES[0]
+        config = TalosctlApi(client, []).kubeconfig(Machine(address, address, nodes.endpoint(address)))
+        with nodes_of(config, nodes.kubernetes_endpoint) as found:
+            yield CoreV1Api(found.api)
 
 
 def boots(cluster: ClusterLab) -> dict[str, int]:
@@ -153,9 +170,7 @@ def test_what_is_exported_are_the_secrets_in_use_and_none_stands_in_clear(cluste
         assert outputs["clientConfiguration"]["clientKey"] not in text
 
 
-def test_new_join_tokens_come_with_a_reboot_of_each_machine_and_the_old_bootstrap_token_goes(
-    cluster: ClusterLab,
-) -> None:
+def test_new_join_tokens_come_with_a_reboot_of_each_machine(cluster: ClusterLab) -> None:
     before = boots(cluster)
     lab = cluster.of(rotation={"talosAuthority": talos("finish"), "joinTokens": talos("issue")})
     assert {plan for name, plan in plans(lab).items() if name.endswith("-member")} <= {
@@ -166,12 +181,23 @@ def test_new_join_tokens_come_with_a_reboot_of_each_machine_and_the_old_bootstra
     assert all(after[address] == before[address] + 1 for address in ADDRESSES)
     assert cluster.etcd() == ["cp-1", "cp-2", "cp-3"]
     assert lab.changes() == {}
+
+
+def test_at_their_end_the_old_bootstrap_token_is_deleted_and_no_machine_reboots(cluster: ClusterLab) -> None:
+    before, found = boots(cluster), sets(cluster.of())
+    old, new = (f"bootstrap-token-{token_id(found[name]['machineSecrets'])}" for name in (BIRTH, TOKENS))
+    # As Talos makes them.
+    for name in (old, new):
+        with kubernetes(cluster) as api:
+            api.create_namespaced_secret("kube-system", {"metadata": {"name": name}, "stringData": {"id": name}})
     lab = cluster.of(rotation={"talosAuthority": talos("finish"), "joinTokens": talos("finish")})
     lab.up()
-    found = sets(lab)
-    assert set(found) == {BIRTH, FIRST, TOKENS}
+    assert set(sets(lab)) == {BIRTH, FIRST, TOKENS}
+    with kubernetes(cluster) as api:
+        left = {secret.metadata.name for secret in api.list_namespaced_secret("kube-system").items}
+    assert (old in left, new in left) == (False, True)
     assert who_answers(cluster, credentials(found, client=FIRST, trusts=FIRST)) == set(ADDRESSES)
-    assert boots(cluster) == after
+    assert boots(cluster) == before
     assert lab.changes() == {}
 
 
