@@ -18,6 +18,8 @@ from hybrid_talos import (
     etcd_membership,
     kubernetes_upgrade,
     life_props,
+    rotation_gate,
+    rotation_record,
     talos_upgrade,
 )
 from hybrid_talos.talos_calls import Machine
@@ -297,3 +299,33 @@ def test_no_secret_is_in_arguments_errors_or_files(
     assert "/proc/self/fd/" in seen
     for secret in shared["client_configuration"].values():
         assert secret[:60] not in seen
+
+
+def rotation_steps(tokens: str) -> dict[str, Any]:
+    return {"talos_authority": {"generation": 0, "stage": "finish"}, "join_tokens": {"generation": 1, "stage": tokens}}
+
+
+def test_the_end_of_a_rotation_deletes_the_old_bootstrap_token(cluster: Cluster, shared: dict[str, Any]) -> None:
+    api = cluster.kubernetes()
+    for name in ("bootstrap-token-aaaaaa", "bootstrap-token-bbbbbb"):
+        api.create_namespaced_secret("kube-system", {"metadata": {"name": name}, "stringData": {"id": name}})
+    machines = [machine(cluster, name) for name in (*CONTROL_PLANES, *WORKERS)]
+    props = {**shared, "machines": machines, "token": "bbbbbb", "check_configuration": shared["client_configuration"]}
+    issued = {**props, "steps": rotation_steps("issue"), "old_token": "aaaaaa"}
+    rotation_record.update(issued, {**props, "steps": rotation_steps("finish"), "old_token": ""})
+    left = {secret.metadata.name for secret in api.list_namespaced_secret("kube-system").items}
+    assert ("bootstrap-token-aaaaaa" in left, "bootstrap-token-bbbbbb" in left) == (False, True)
+
+
+def test_a_rotation_asks_every_machine_before_any_is_changed(cluster: Cluster, shared: dict[str, Any]) -> None:
+    bundle = yaml.safe_load((cluster.folder / "secrets.yaml").read_text())
+    token = bundle["secrets"]["bootstraptoken"].partition(".")[0]
+    before = cluster.configs()
+    # Of a set that no machine knows.
+    props = {**shared, "steps": rotation_steps("finish"), "authority": "", "token": "zzzzzz"}
+    with pytest.raises(WorkError) as held:
+        rotation_gate.update({**props, "steps": rotation_steps("issue")}, props)
+    for name in (*CONTROL_PLANES, *WORKERS):
+        assert f"{name} has the old join tokens" in str(held.value)
+    assert cluster.configs() == before
+    rotation_gate.update({**props, "steps": rotation_steps("issue")}, {**props, "token": token})
