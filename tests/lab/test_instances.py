@@ -14,8 +14,6 @@ pytestmark = pytest.mark.lab
 PROGRAM = Path(__file__).parent / "programs" / "two"
 PACKAGES = ("alicloud", "azure-native", "kubernetes", "talos")
 PLACES = ("east", "west")
-# Its peers need what Kilo's agent writes on Nodes, and no agent runs on the lab's machines.
-WITHOUT_AGENT = {"MeshPeers"}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +47,7 @@ class TestTwo:
         steps = two.preview()
         assert {step["op"] for step in steps} == {"create"}
         planned = Counter(step["newState"]["type"] for step in steps)
-        for component in set(COMPONENTS) - WITHOUT_AGENT:
+        for component in COMPONENTS:
             assert planned[f"hybrid-talos:index:{component}"] >= 2, component
 
     def test_up_makes_both(self, two: Lab) -> None:

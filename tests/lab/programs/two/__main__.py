@@ -16,6 +16,7 @@ from hybrid_talos import (
     EndpointKind,
     HAControlPlane,
     MeshKind,
+    MeshPeers,
     NetworkMesh,
     Platform,
     StaticWorkerPool,
@@ -38,7 +39,7 @@ class Place:
     """The first three bytes of its machines' addresses."""
     members: int
     second: int
-    """The second byte of its first range in 10.0.0.0/8; it has four."""
+    """The second byte of its first range in 10.0.0.0/8; it has five."""
 
     @property
     def endpoints(self) -> Any:
@@ -80,6 +81,7 @@ def build(place: Place) -> None:
             "pod_cidr": pods,
             "service_cidr": services,
             "cidr": mesh_range,
+            "peer_cidr": place.cidr(4, 24),
             "locations": {
                 "rack": {"cidrs": [f"{place.rack}.0/24"], "public_endpoint": f"wg.{name}.example.com"},
                 "azure": {"cidrs": [vnet], "path_mtu": 1400},
@@ -110,6 +112,16 @@ def build(place: Place) -> None:
         pulumi.ResourceOptions(providers=[machines]),
     )
     resolve(control_plane.kubeconfig)
+    MeshPeers(
+        f"{name}-peers",
+        {
+            "cidr": place.cidr(4, 24),
+            "peers": {"alice": {"address": f"10.{place.second + 4}.0.2"}},
+            "kubeconfig": control_plane.kubeconfig,
+            "connect_to": place.endpoints["kubernetes"],
+        },
+        pulumi.ResourceOptions(providers=[api], depends_on=[mesh]),
+    )
     StaticWorkerPool(
         f"{name}-workers",
         {
