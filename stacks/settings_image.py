@@ -13,9 +13,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from .settings_base import Section, TrustedUrl, form, trimmed
 
+_LOGIN = "leave this key out and set HTTPS_PROXY, which can hold them, where pulumi runs"
+
 
 def _proxy(value: str) -> str:
-    checked = checked_location(trimmed(value)) if "://" in value else ""
+    checked = checked_location(trimmed(value), _LOGIN) if "://" in value else ""
     if not checked:
         raise ValueError("must be an address that starts with http:// or https://")
     return checked

@@ -35,8 +35,8 @@ def register(session: requests.Session, factory_url: str, schematic: str) -> Non
         )
     except requests.RequestException as error:
         raise ImageError(
-            f"the image factory {base} cannot be reached ({type(error).__name__}); check factory_url, proxy and "
-            "factory_ca, and HTTPS_PROXY and REQUESTS_CA_BUNDLE of this machine"
+            f"the image factory {base} cannot be reached ({type(error).__name__}); check image.factoryUrl, image.proxy "
+            "and image.factoryCa, and HTTPS_PROXY and REQUESTS_CA_BUNDLE of this machine"
         ) from None
     if response.status_code != requests.codes.created:
         raise ImageError(
@@ -82,7 +82,8 @@ def check_extensions(session: requests.Session, factory_url: str, version: str, 
     if not names:
         return
     known = _names(session, f"{factory_url.rstrip('/')}/version/{tag(version)}/extensions/official")
-    _refuse_unknown(names, known, f"the image factory {factory_url.rstrip('/')} has no such extension", version)
+    words = f"the image factory {factory_url.rstrip('/')} has no such extension"
+    _refuse_unknown(names, known, words, version, "image.extensions")
 
 
 def check_overlay(session: requests.Session, factory_url: str, version: str, wanted: str | None) -> None:
@@ -90,7 +91,8 @@ def check_overlay(session: requests.Session, factory_url: str, version: str, wan
     if not wanted:
         return
     known = _names(session, f"{factory_url.rstrip('/')}/version/{tag(version)}/overlays/official")
-    _refuse_unknown([wanted], known, f"the image factory {factory_url.rstrip('/')} has no such overlay", version)
+    words = f"the image factory {factory_url.rstrip('/')} has no such overlay"
+    _refuse_unknown([wanted], known, words, version, "image.overlay")
 
 
 def is_known(session: requests.Session, factory_url: str, schematic: str) -> bool:
@@ -102,14 +104,14 @@ def is_known(session: requests.Session, factory_url: str, schematic: str) -> boo
     return bool(response.status_code != requests.codes.not_found)
 
 
-def _refuse_unknown(wanted: list[str], known: set[str], words: str, version: str) -> None:
+def _refuse_unknown(wanted: list[str], known: set[str], words: str, version: str, key: str) -> None:
     problems = []
     for name in wanted if known else ():
         if name not in known:
             close = difflib.get_close_matches(name, sorted(known), n=3)
             problems.append(f"{name} (did you mean {' or '.join(close)}?)" if close else name)
     if problems:
-        raise ImageError(f"{words} for Talos {tag(version)}: {', '.join(problems)}")
+        raise ImageError(f"{words} for Talos {tag(version)}: {', '.join(problems)}; change {key}")
 
 
 def _names(session: requests.Session, url: str) -> set[str]:

@@ -121,7 +121,7 @@ class ImageFileShape(Shape):
         return checked_location(location)
 
 
-def checked_location(location: str) -> str:
+def checked_location(location: str, otherwise: str = ".netrc can hold them") -> str:
     """Return where an image file is; ValueError when it is no absolute path and no address that may be in a state."""
     if location.startswith("/"):
         return location
@@ -130,7 +130,7 @@ def checked_location(location: str) -> str:
     except ValueError:
         has_credentials = False
     if has_credentials:
-        raise ValueError("must not hold credentials or a query, which would stand in the state; .netrc can hold them")
+        raise ValueError(f"must not hold credentials or a query, which would stand in the state; {otherwise}")
     if not re.match(SERVER_PATTERN, location):
         raise ValueError("must be an absolute path, or an address that starts with https:// or http://")
     return location

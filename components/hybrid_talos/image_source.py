@@ -35,7 +35,14 @@ def open_image(props: Properties) -> Iterator[Image]:
         with _opened(props) as image:
             yield image
     except ImageError as error:
-        raise WorkError(str(error)) from None
+        raise WorkError(_explained(str(error), props.get("image_file"))) from None
+
+
+def _explained(problem: str, file: Properties | None) -> str:
+    if not file:
+        return problem
+    where = "" if file["location"] in problem else f"{file['location']}: "
+    return f"{where}{problem}; fetch or make the file anew, or name another one (image.files)"
 
 
 @contextmanager

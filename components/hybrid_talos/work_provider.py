@@ -6,7 +6,10 @@ that the shell imports when it is called.
 """
 
 import importlib
+import sys
 import threading
+import traceback
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from pulumi.dynamic import (
@@ -86,8 +89,26 @@ class WorkProvider(ResourceProvider):
         try:
             return getattr(module, operation)(*arguments)
         except WorkError as error:
-            # The host appends the traceback of what it gets; a new error keeps that to two frames.
+            _say_no_more_than_the_message()
             raise WorkError(str(error)) from None
+
+
+def _say_no_more_than_the_message() -> None:
+    """Let Pulumi's host of dynamic providers send the message of a WorkError without a traceback.
+
+    The host (pulumi.dynamic.__main__, `_abort_with_traceback`) sends what its `traceback.format_exc` gives, whatever
+    the error: its own frames first and the message last, so that the line that the engine shows while it runs says
+    "Traceback" and nothing else. An error that is none of ours keeps its traceback.
+    """
+    host = sys.modules.get("__main__")
+    if getattr(getattr(host, "__spec__", None), "name", "") != "pulumi.dynamic.__main__":
+        return
+    host.traceback = SimpleNamespace(format_exc=_said)  # type: ignore[union-attr]
+
+
+def _said() -> str:
+    error = sys.exc_info()[1]
+    return str(error) if isinstance(error, WorkError) else traceback.format_exc()
 
 
 def is_unknown(value: object) -> bool:

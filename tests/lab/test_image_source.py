@@ -72,6 +72,8 @@ class TestSource:
     def test_what_the_factory_does_not_have_stores_nothing(self, source: Source) -> None:
         run = failed(source.with_(extensions=["siderolabs/dbrd"]))
         assert "siderolabs/dbrd (did you mean siderolabs/drbd" in run
+        assert "change image.extensions" in run
+        assert "Traceback" not in run, "the message, and nothing of the code that it came through"
         assert source.blobs() == []
 
     def test_what_is_no_image_leaves_nothing_behind(self, source: Source) -> None:
