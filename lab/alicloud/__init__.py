@@ -1,7 +1,6 @@
 """Alibaba Cloud in the lab: the provider's package, object storage, ECS, and what happens behind Pulumi's back."""
 
-from collections.abc import Callable
-
+from ..cloud_actions import Action, delete_from
 from ..world import CloudError, World
 from .instances import evict, instances, scale
 from .oss_server import OssServer
@@ -22,7 +21,7 @@ def _evict(world: World, words: list[str]) -> str:
     return f"{evict(world, words[0]).id} was evicted"
 
 
-ACTIONS: dict[str, Callable[[World, list[str]], str]] = {"scale": _scale, "evict": _evict}
+ACTIONS: dict[str, Action] = {"scale": _scale, "evict": _evict, "delete": delete_from(PACKAGE.name)}
 """What can be done to the cloud behind Pulumi's back. Each takes words, returns what it did, or raises CloudError."""
 
 __all__ = ["ACTIONS", "PACKAGE", "OssServer", "RpcServer", "evict", "scale"]

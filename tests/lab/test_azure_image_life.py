@@ -122,7 +122,7 @@ class TestLife:
         lab = image.with_(ZFS, retain=0)
         world, before = image.lab.world(), image.uploads()
         (record,) = world.find("azure-native", STORES[image.store])
-        world.remove(record.package, record.kind, record.id)
+        image.lab.run("cloud", "set", "azure:delete", record.id)
         refreshed = lab.run("refresh", "--yes", "--skip-preview")
         assert "1 deleted" in refreshed.text
         lab.up()

@@ -305,6 +305,7 @@ def test_faults_are_planned_and_the_clouds_emptied_from_the_shell(tmp_path: Path
         (["cloud", "fail", "create", "X", "--nth", "0"], "counts from 1"),
         (["cloud", "set", "melt"], "no action melt"),
         (["cloud", "set", "azure:scale", "no-such-set", "3"], "no-such-set"),
+        (["cloud", "set", "azure:delete", "no-such-image"], "0 things are called no-such-image"),
     ],
 )
 def test_what_cannot_be_done_to_the_clouds_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:

@@ -175,7 +175,12 @@ def test_an_older_contract_has_the_same_in_its_own_form() -> None:
     mirrors = {"docker.io": ["https://mirror.example.com/v2/hub"]}
     site = {"nameservers": ["192.0.2.53"], "ntp_servers": ["ntp.example.com"], "proxy": {"url": "http://p:3128"}}
     recorder, _ = planes(
-        config_contract="1.11", registries=registries, registry_mirrors=mirrors, mirror_fallback=False, site=site
+        config_contract="1.11",
+        kubernetes_version="1.34.1",
+        registries=registries,
+        registry_mirrors=mirrors,
+        mirror_fallback=False,
+        site=site,
     )
     found = documents(recorder, "cp-cp-1")
     assert [d for d in found if "kind" in d] == []
@@ -314,7 +319,7 @@ REFUSED_CLUSTERS: list[tuple[dict[str, Any], str]] = [
     ({"site": {"proxy": {"url": "http://p:1", "username": "me"}}}, "username and password go together"),
     ({"site": {"proxy": {"url": "http://p:1", "no_proxy": ["a b"]}}}, "must be a name, a domain"),
     (
-        {"config_contract": "1.11", "control_planes": members(links=[DHCP])},
+        {"config_contract": "1.11", "kubernetes_version": "1.34.1", "control_planes": members(links=[DHCP])},
         "links need a config contract of 1.12 or later",
     ),
     (
@@ -325,7 +330,11 @@ REFUSED_CLUSTERS: list[tuple[dict[str, Any], str]] = [
         "interface: required, since cp-1 has several links",
     ),
     (
-        {"config_contract": "1.11", "registry_mirrors": {"docker.io": ["https://a/v2/hub", "https://b"]}},
+        {
+            "config_contract": "1.11",
+            "kubernetes_version": "1.34.1",
+            "registry_mirrors": {"docker.io": ["https://a/v2/hub", "https://b"]},
+        },
         "either all mirrors of a registry go on after /v2/ or none does",
     ),
 ]
