@@ -38,6 +38,11 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 OnBytes = Callable[[int], None]
 
 
+_ANOTHER = (
+    "{url}: the connection broke after {done} bytes, and the server serves another image now; run `pulumi up` again"
+)
+
+
 class Image:
     """One packed image: its bytes as they come, their number and their digest."""
 
@@ -255,14 +260,20 @@ class _Body:
             ) from None
         at = f"{image.name}: the connection broke at {done / _MIB:.0f} MiB"
         if self._response.status_code == requests.codes.partial_content:
+            # A server that does not heed If-Range would send the rest of another image.
+            if self._is_another():
+                raise ImageError(_ANOTHER.format(url=self.url, done=done))
             note(f"{at} and goes on from there")
             return
         note(f"{at}, from where the server cannot go on: up to there it is read and compared again")
         if _length(self._response) != self.total or not self._pass_over(done, image.sha256):
-            raise ImageError(
-                f"{self.url}: the connection broke after {done} bytes, and the server serves another image now; "
-                "run `pulumi up` again"
-            )
+            raise ImageError(_ANOTHER.format(url=self.url, done=done))
+
+    def _is_another(self) -> bool:
+        """Tell whether a part that was sent is known to be one of another content than the parts before it."""
+        now = _validator(self._response)
+        size = self._response.headers.get("Content-Range", "").rpartition("/")[2]
+        return (now is not None and now != self._validator) or (size.isdecimal() and int(size) != self.total)
 
     def _pass_over(self, done: int, sha256: str) -> bool:
         """Read what came before once more, and tell whether it is the same."""
@@ -284,7 +295,8 @@ def _refuse(url: str, response: requests.Response) -> None:
         raise NotServed(f"status {response.status_code}{plain_reason(response)}")
     if response.headers.get("Content-Type", "").startswith("text/html"):
         raise NotServed("an HTML page came instead of an image")
-    if url.startswith("https:") and urlsplit(response.url or url).scheme != "https":
+    hops = [*(hop.url for hop in response.history), response.url]
+    if url.startswith("https:") and any(urlsplit(hop or url).scheme != "https" for hop in hops):
         raise ImageError(f"{url}: it redirects to an address without https, where anyone could change the image")
 
 

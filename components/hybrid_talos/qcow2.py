@@ -94,6 +94,9 @@ class _Source:
 _L1, _L2, _DATA = range(3)
 
 
+_TOO_MANY = "the qcow2 is in too many pieces; write it anew with `qemu-img convert -O qcow2`"
+
+
 def _parts(header: Header, source: _Source) -> Iterator[Page]:
     """Yield the parts of the disk that the file holds, in order, each at most 4 MiB; the rest is zeros."""
     # What is known to come, by where it stands in the file: a table and what it covers, or a run of the disk.
@@ -113,11 +116,13 @@ def _parts(header: Header, source: _Source) -> Iterator[Page]:
             for index, (entry,) in enumerate(struct.iter_unpack(">Q", table)):
                 if entry & _OFFSET:
                     heapq.heappush(waiting, (entry & _OFFSET, _L2, index * span, header.cluster))
+                if len(waiting) > _RUN_LIMIT:
+                    raise ImageError(_TOO_MANY)
         elif kind == _L2:
             for run in _runs(header, source.take(length), guest):
                 heapq.heappush(waiting, run)
             if len(waiting) > _RUN_LIMIT:
-                raise ImageError("the qcow2 is in too many pieces; write it anew with `qemu-img convert -O qcow2`")
+                raise ImageError(_TOO_MANY)
         else:
             if guest < reach:
                 raise ImageError(
@@ -161,6 +166,9 @@ def disk_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
         raise ImageError("the qcow2 is damaged, or has what a stream cannot be read with; `qemu-img convert` may help")
     position = 0
     for offset, data in _parts(header, source):
+        if offset >= header.size:
+            # A cluster beyond the end, as a disk that was made smaller may keep, is no part of the disk.
+            continue
         yield from _zeros(offset - position)
         yield data
         position = offset + len(data)

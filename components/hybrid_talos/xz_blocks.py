@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from .unpacked import UNPACKED, DamagedStream, Zeros, is_zero
 
 # A stream at preset 9 needs 65 MiB; one that asks for more was not made by the factory.
-_MEMORY_LIMIT = 256 * 1024 * 1024
+_MEMORY_LIMIT = 96 * 1024 * 1024
 # Blocks up to this size are unpacked whole; `xz -6 -T 0` makes blocks of 24 MiB.
 _WHOLE = 24 * 1024 * 1024
 # Most bytes of unpacked blocks at once, unless one alone has more.

@@ -277,6 +277,22 @@ def test_an_image_that_changed_meanwhile_is_never_mixed(other: bytes, notes: lis
         fetch(url, Compression.NONE)
 
 
+@pytest.mark.parametrize(
+    ("tag", "size"), [('"2"', len(BODY)), ('"1"', len(BODY) + 4)], ids=["another tag", "another size"]
+)
+def test_a_part_of_another_image_is_never_taken(tag: str, size: int, notes: list[str]) -> None:
+    """As by a server that does not heed If-Range."""
+
+    def respond(request: Request) -> Answer:
+        if (wanted := request.headers.get("Range")) is not None:
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            return Answer(206, BODY[start:], {"ETag": tag, "Content-Range": f"bytes {start}-{size - 1}/{size}"})
+        return Answer(body=BODY, headers={"ETag": '"1"'}, cut=2_500_000)
+
+    with serve(respond) as url, pytest.raises(ImageError, match="serves another image now"):
+        fetch(url, Compression.NONE)
+
+
 def test_another_part_than_the_one_asked_for_is_refused(notes: list[str]) -> None:
     def respond(request: Request) -> Answer:
         if "Range" in request.headers:
