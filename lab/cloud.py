@@ -5,7 +5,6 @@ import importlib
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -13,12 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .cloud_actions import Action
 from .places import Places, places
 from .session import PACKAGES, exclusive
 from .world import ACTIONS as FAULTS
 from .world import CloudError, Event, Fault, Record, World
-
-Action = Callable[[World, list[str]], str]
 
 app = typer.Typer(
     help="The simulated clouds of the lab.",

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from hybrid_talos.life_inputs import snapshots_problem
+from hybrid_talos.life_inputs import recipient, snapshots_problem
 from hybrid_talos.rotation import AuthorityStage, TokenStage
 from pydantic import AfterValidator, Field, model_validator
 
@@ -22,21 +22,12 @@ class Upgrade(Section):
     """Take a snapshot of etcd before each upgrade and each removal of a control plane; needs snapshots."""
 
 
-def _recipient(value: str) -> str:
-    from hybrid_talos.etcd_snapshot import recipient_problem  # noqa: PLC0415 - loads a library that few stacks need
-
-    problem = recipient_problem(value)
-    if problem:
-        raise ValueError(problem)
-    return value
-
-
 class Snapshots(Section):
     """Where snapshots of etcd go, encrypted."""
 
     directory: str = Field(min_length=1)
     """Folder where Pulumi runs, `https://<account>.blob.core.windows.net/<container>` or `oss://<bucket>`."""
-    recipients: Annotated[tuple[Annotated[str, AfterValidator(_recipient)], ...], Field(min_length=1)]
+    recipients: Annotated[tuple[Annotated[str, AfterValidator(recipient)], ...], Field(min_length=1)]
     """Public keys (age) of those who may read the snapshots, which hold every Secret of the cluster."""
     oss_region: str | None = None
     """Region of the bucket, such as cn-hangzhou; required with `oss://`."""

@@ -47,7 +47,8 @@ class UpgradeShape(Shape):
     snapshot: bool = True
 
 
-def _recipient(value: str) -> str:
+def recipient(value: str) -> str:
+    """Return a public key of age; ValueError when it is none."""
     from .etcd_snapshot import recipient_problem  # noqa: PLC0415 - loads a library that few programs need
 
     problem = recipient_problem(value)
@@ -73,7 +74,7 @@ class SnapshotShape(Shape):
     """The checked form of SnapshotArgs."""
 
     directory: Annotated[str, Field(min_length=1)]
-    recipients: Annotated[tuple[Annotated[str, AfterValidator(_recipient)], ...], Field(min_length=1)]
+    recipients: Annotated[tuple[Annotated[str, AfterValidator(recipient)], ...], Field(min_length=1)]
     oss_region: str | None = None
     oss_endpoint: str | None = None
 
